@@ -1,0 +1,1 @@
+"""Provably optimal differentially private noise for OpenDP."""
