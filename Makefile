@@ -1,0 +1,68 @@
+# Everything a contributor needs: `make demo`, `make test`, `make check`.
+# The first target that needs it creates .venv and installs the core and every plugin there.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+MANIFESTS := pyproject.toml $(sort $(wildcard plugins/*/pyproject.toml))
+PLUGINS := $(patsubst %/pyproject.toml,%,$(filter plugins/%,$(MANIFESTS)))
+
+# The first interpreter on the path that is new enough; override with PYTHON=...
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+# The linear algebra is small: more than one BLAS thread only makes it slower.
+export OPENBLAS_NUM_THREADS ?= 1
+export OMP_NUM_THREADS ?= 1
+
+WORKERS ?= 2
+DEMO ?= build/demo
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help install demo test lint types layers check gains bench wheels clean
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+install: $(STAMP) ## create .venv with the core, every plugin and the tools
+
+$(STAMP): $(MANIFESTS)
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=..." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		-e '.[plot,accounting,polars,dev]' $(foreach p,$(PLUGINS),-e ./$(p))
+	@touch $@
+
+demo: $(STAMP) ## a small pipeline with Laplace, Gaussian and optimal noise side by side
+	@mkdir -p $(DEMO)
+	$(BIN)/opendp-optimal demo --plot $(DEMO)/demo.png
+
+test: $(STAMP) ## every test: core, plugins, doctests, README
+	$(PYTEST) -n $(WORKERS) --dist worksteal
+
+lint: $(STAMP) ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP) ## mypy --strict
+	$(BIN)/mypy --strict
+
+layers: $(STAMP) ## the import-layer contracts
+	$(BIN)/lint-imports
+
+check: lint types layers ## all static checks
+
+gains: $(STAMP) ## expected losses against OpenDP's own mechanisms, exact and measured
+	$(BIN)/opendp-optimal compare --gains --draws 1000000
+
+bench: $(STAMP) ## release cost against OpenDP, same machine and run
+	$(BIN)/python tests/benchmarks/release.py
+
+wheels: $(STAMP) ## build the core wheel and every plugin's
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . $(foreach p,$(PLUGINS),./$(p))
+
+clean: ## remove what make created
+	rm -rf $(VENV) build dist

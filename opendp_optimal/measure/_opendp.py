@@ -1,0 +1,75 @@
+"""The only module that touches private parts of OpenDP 0.16, each named and tested.
+
+What is private: the table of constructors behind the Context API, the partial constructor that
+``then_`` functions return, and the constructors in ``opendp._internal`` that OpenDP's own Python
+mechanisms use (they ask for the feature ``contrib`` only).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import opendp.prelude as dp
+from opendp._internal import _make_measurement, _make_transformation
+from opendp.context import PartialChain, constructors
+from opendp.mod import _PartialConstructor, assert_features
+
+__all__ = [
+    "PartialChain",
+    "assert_features",
+    "enroll",
+    "make_measurement",
+    "make_transformation",
+    "partial",
+]
+
+_enrolled: dict[str, Callable[..., Any]] = {}
+
+
+def partial(build: Callable[[dp.Domain, dp.Metric], Any]) -> Any:
+    """Return what a ``then_`` function returns: a constructor that waits for its input space."""
+    return _PartialConstructor(build)
+
+
+def enroll(make: Callable[..., Any], name: str) -> None:
+    """Add a constructor to the Context API under a name; adding the same one again is fine.
+
+    :param make: takes ``(input_domain, input_metric, ...)``.
+    :param name: what ``context.query().<name>()`` is called.
+    :raises ValueError: if OpenDP or somebody else has the name.
+    """
+    if name in constructors and _enrolled.get(name) is not make:
+        other = getattr(_enrolled.get(name), "__module__", "opendp")
+        raise ValueError(f"name ({name!r}) is already in the Context API, from {other}")
+    if name not in constructors:
+        dp.register(make, name)
+        _enrolled[name] = make
+
+
+def make_measurement(
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    output_measure: dp.Measure,
+    function: Callable[[Any], Any],
+    privacy_map: Callable[[Any], Any],
+    TO: str,  # noqa: N803 (OpenDP's name)
+) -> dp.Measurement:
+    """Build a measurement from Python functions."""
+    return _make_measurement(
+        input_domain, input_metric, output_measure, function, privacy_map, TO=TO
+    )
+
+
+def make_transformation(
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    output_domain: dp.Domain,
+    output_metric: dp.Metric,
+    function: Callable[[Any], Any],
+    stability_map: Callable[[Any], Any],
+) -> dp.Transformation:
+    """Build a transformation from Python functions."""
+    return _make_transformation(
+        input_domain, input_metric, output_domain, output_metric, function, stability_map
+    )

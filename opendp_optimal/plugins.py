@@ -1,0 +1,267 @@
+"""How plugins are found, checked and kept apart.
+
+A plugin is whatever an installed distribution names in the entry-point group
+``opendp_optimal``; the package's own noise and commands come in by the same door.
+Nothing is loaded when ``opendp_optimal`` is imported: :func:`load` does it, and a plugin
+that misbehaves is reported with its distribution and skipped.
+
+>>> from opendp_optimal import plugins
+>>> plugins.load().mechanisms["optimal"].distribution
+'opendp-optimal'
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
+from typing import Any
+
+import pluggy
+
+from opendp_optimal import hookspecs
+
+__all__ = ["Failure", "Plugin", "Plugins", "Registered", "discover", "load"]
+
+OWN = "opendp-optimal"
+PREFIX = hookspecs.PROJECT + "_"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Registered:
+    """One thing a plugin added, and whose it is."""
+
+    name: str
+    value: Any
+    distribution: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong with one plugin, and whose it is."""
+
+    distribution: str
+    entry_point: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Return one line for a log or a terminal."""
+        return f"plugin {self.entry_point!r} of {self.distribution}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A plugin that was loaded: its distribution, version, entry point and hooks."""
+
+    distribution: str
+    version: str
+    entry_point: str
+    hooks: tuple[str, ...]
+
+
+@dataclass
+class Plugins:
+    """Every plugin found, what each adds, and what failed.
+
+    Made by :func:`load` (or :func:`discover`, which takes the entry points to look at).
+    Each kind of addition is collected when it is first asked for.
+    """
+
+    manager: pluggy.PluginManager
+    found: tuple[Plugin, ...]
+    failures: list[Failure] = field(default_factory=list)
+    _collected: dict[str, Mapping[str, Registered]] = field(default_factory=dict, repr=False)
+
+    @property
+    def mechanisms(self) -> Mapping[str, Registered]:
+        """Measurement constructors by name."""
+        return self._collect("mechanisms", _mechanism)
+
+    @property
+    def losses(self) -> Mapping[str, Registered]:
+        """Named losses by name."""
+        return self._collect("losses", _loss)
+
+    @property
+    def tables(self) -> Mapping[str, Registered]:
+        """Folders of tables, by their path."""
+        return self._collect("tables", _directory)
+
+    @property
+    def commands(self) -> Mapping[str, Registered]:
+        """Commands of ``opendp-optimal`` by name."""
+        return self._collect("commands", _command)
+
+    def _collect(
+        self, kind: str, check: Callable[..., tuple[str, Any]]
+    ) -> Mapping[str, Registered]:
+        if kind not in self._collected:
+            accepted: dict[str, Registered] = {}
+            hook = f"{PREFIX}register_{kind}"
+            for plugin in self.found:
+                if hook in plugin.hooks:
+                    accepted.update(self._ask(plugin, hook, check, accepted))
+            self._collected[kind] = MappingProxyType(accepted)
+        return self._collected[kind]
+
+    def _ask(
+        self,
+        plugin: Plugin,
+        hook: str,
+        check: Callable[..., tuple[str, Any]],
+        taken: Mapping[str, Registered],
+    ) -> Mapping[str, Registered]:
+        """Call one hook of one plugin; all of what it registers is accepted, or nothing."""
+        staged: dict[str, Registered] = {}
+
+        def register(value: Any, **options: Any) -> None:
+            name, value = check(value, **options)
+            owner = taken.get(name) or staged.get(name)
+            if owner is not None:
+                raise ValueError(
+                    f"name {name!r} is registered twice: "
+                    f"by {owner.distribution} and by {plugin.distribution}"
+                )
+            staged[name] = Registered(name, value, plugin.distribution)
+
+        others = [p for n, p in self.manager.list_name_plugin() if n != _key(plugin)]
+        try:
+            self.manager.subset_hook_caller(hook, others)(register=register)
+        except (Exception, SystemExit) as error:
+            self._fail(plugin.distribution, plugin.entry_point, f"{hook}: {_words(error)}")
+            return {}
+        return staged
+
+    def _fail(self, distribution: str, entry_point: str, reason: str) -> None:
+        failure = Failure(distribution, entry_point, reason)
+        self.failures.append(failure)
+        logger.warning("%s (skipped)", failure)
+
+
+def make_manager() -> pluggy.PluginManager:
+    """Return an empty plugin manager that knows the hooks of this project."""
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    return manager
+
+
+def discover(points: Iterable[EntryPoint] | None = None) -> Plugins:
+    """Load and check plugins, each on its own.
+
+    :param points: entry points to look at; those of all installed distributions by default.
+    :returns: the plugins found, with ``failures`` naming the ones that were skipped.
+    """
+    result = Plugins(make_manager(), ())
+    found = []
+    for point in _ordered(entry_points(group=hookspecs.PROJECT) if points is None else points):
+        distribution, version = _owner(point)
+        try:
+            plugin = point.load()
+            hooks = tuple(sorted(_hooks(plugin)))
+            # A misspelt hook is silent until asked about: ask, one plugin at a time.
+            alone = make_manager()
+            alone.register(plugin)
+            alone.check_pending()
+            entry = Plugin(distribution, version, point.name, hooks)
+            result.manager.register(plugin, name=_key(entry))
+        except (Exception, SystemExit) as error:
+            result._fail(distribution, point.name, _words(error))
+        else:
+            found.append(entry)
+    result.found = tuple(found)
+    return result
+
+
+@cache
+def load() -> Plugins:
+    """Load every installed plugin, once, and give their mechanisms to the Context API.
+
+    Safe to call again: the second call returns what the first one found.
+
+    :returns: the plugins, what they add, and the failures.
+    """
+    from opendp_optimal.measure import enroll
+
+    result = discover()
+    for mechanism in result.mechanisms.values():
+        try:
+            enroll(mechanism.value, mechanism.name)
+        except ValueError as error:
+            result._fail(mechanism.distribution, mechanism.name, _words(error))
+    return result
+
+
+def _ordered(points: Iterable[EntryPoint]) -> list[EntryPoint]:
+    """Our own first, so that nobody can take a built-in name; then by name, for everyone alike."""
+    return sorted(points, key=lambda p: (_owner(p)[0] != OWN, _owner(p)[0], p.name))
+
+
+def _owner(point: EntryPoint) -> tuple[str, str]:
+    dist = point.dist
+    return (dist.name, dist.version) if dist is not None else ("unknown distribution", "")
+
+
+def _key(plugin: Plugin) -> str:
+    return f"{plugin.distribution}:{plugin.entry_point}"
+
+
+def _hooks(plugin: object) -> Iterator[str]:
+    """Yield the names of the hooks a plugin implements; refuse one that lacks its marker."""
+    for name in dir(plugin):
+        if name.startswith(PREFIX + "register"):
+            if not hasattr(getattr(plugin, name), f"{hookspecs.PROJECT}_impl"):
+                raise ValueError(f"{name} is not marked with @hookimpl")
+            yield name
+
+
+def _words(error: BaseException) -> str:
+    text = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _mechanism(make: Any, *, name: str | None = None) -> tuple[str, Any]:
+    if not callable(make):
+        raise ValueError(f"make_function ({make!r}) must be callable")
+    given = getattr(make, "__name__", "")
+    if name is None:
+        if not given.startswith("make_"):
+            raise ValueError(f"make_function ({given or make!r}) must be called make_<name>")
+        name = given.removeprefix("make_")
+    if not name.isidentifier():
+        raise ValueError(f"name ({name!r}) must be a Python identifier")
+    first = list(inspect.signature(make).parameters)[:2]
+    if first != ["input_domain", "input_metric"]:
+        raise ValueError(f"{given} must take (input_domain, input_metric, ...), not {first}")
+    return name, make
+
+
+def _loss(loss: Any) -> tuple[str, Any]:
+    name = getattr(loss, "name", None)
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"loss ({loss!r}) must be a Loss with a name")
+    return name, loss
+
+
+def _directory(directory: Any) -> tuple[str, Any]:
+    from importlib.resources.abc import Traversable
+    from pathlib import Path
+
+    if isinstance(directory, str):
+        directory = Path(directory)
+    if not isinstance(directory, Traversable) or not directory.is_dir():
+        raise ValueError(f"directory ({str(directory)!r}) must be an existing folder")
+    return str(directory), directory
+
+
+def _command(command: Any) -> tuple[str, Any]:
+    import click
+
+    if not isinstance(command, click.Command) or not command.name:
+        raise ValueError(f"command ({command!r}) must be a click.Command with a name")
+    return command.name, command
