@@ -1,5 +1,31 @@
-"""From a noise table to OpenDP: ``make_``, ``then_`` and the Context API."""
+"""From a noise table to OpenDP: ``make_``, ``then_``, the Context API, Polars, accounting."""
 
 from opendp_optimal.measure._opendp import enroll
+from opendp_optimal.measure.compose import compose
+from opendp_optimal.measure.context import Deferred, make_optimal
+from opendp_optimal.measure.frames import (
+    frame_query,
+    make_frame_count,
+    make_frame_histogram,
+    make_frame_sum,
+    then_frame_count,
+    then_frame_histogram,
+    then_frame_sum,
+)
+from opendp_optimal.measure.noise import make_optimal_noise, then_optimal_noise
 
-__all__ = ["enroll"]
+__all__ = [
+    "Deferred",
+    "compose",
+    "enroll",
+    "frame_query",
+    "make_frame_count",
+    "make_frame_histogram",
+    "make_frame_sum",
+    "make_optimal",
+    "make_optimal_noise",
+    "then_frame_count",
+    "then_frame_histogram",
+    "then_frame_sum",
+    "then_optimal_noise",
+]

@@ -1,8 +1,9 @@
 """The only module that touches private parts of OpenDP 0.16, each named and tested.
 
 What is private: the table of constructors behind the Context API, the partial constructor that
-``then_`` functions return, and the constructors in ``opendp._internal`` that OpenDP's own Python
-mechanisms use (they ask for the feature ``contrib`` only).
+``then_`` functions return, the query inside a Polars query, the description of a chain, and the
+constructors in ``opendp._internal`` that OpenDP's own Python mechanisms use (they ask for the
+feature ``contrib`` only).
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from typing import Any
 import opendp.prelude as dp
 from opendp._internal import _make_measurement, _make_transformation
 from opendp.context import PartialChain, constructors
+from opendp.extras.polars import LazyFrameQuery
 from opendp.mod import _PartialConstructor, assert_features
 
 __all__ = [
     "PartialChain",
     "assert_features",
     "enroll",
+    "inner_query",
+    "links",
     "make_measurement",
     "make_transformation",
     "partial",
@@ -73,3 +77,20 @@ def make_transformation(
     return _make_transformation(
         input_domain, input_metric, output_domain, output_metric, function, stability_map
     )
+
+
+def inner_query(query: Any) -> dp.Query | None:
+    """Return the plain query that a query on a LazyFrame context wraps; None for any other."""
+    if not isinstance(query, LazyFrameQuery):
+        return None
+    # Past LazyFrameQuery's own attribute lookup, which builds Polars plans.
+    return object.__getattribute__(query, "_query")
+
+
+def links(measurement: dp.Measurement) -> tuple[dp.Measurement, dp.Transformation] | None:
+    """Return the measurement and the transformation of a chain; None for anything else."""
+    made = getattr(measurement, "__opendp_dict__", {})
+    if made.get("__function__") != "make_chain_mt":
+        return None
+    parts = made["__kwargs__"]
+    return parts["measurement1"], parts["transformation0"]

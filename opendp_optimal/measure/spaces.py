@@ -1,0 +1,123 @@
+"""Which OpenDP spaces the noise can be added to, and how far a value can move in each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import opendp.prelude as dp
+
+FLOATS = ("f32", "f64")
+INTEGERS = {
+    "i8": (-(2**7), 2**7 - 1),
+    "i16": (-(2**15), 2**15 - 1),
+    "i32": (-(2**31), 2**31 - 1),
+    "i64": (-(2**63), 2**63 - 1),
+    "u8": (0, 2**8 - 1),
+    "u32": (0, 2**32 - 1),
+    "u64": (0, 2**64 - 1),
+    "usize": (0, 2**64 - 1),
+}
+NORMS = {"L1Distance": "l1", "L2Distance": "l2", "LInfDistance": "linf"}
+
+
+@dataclass(frozen=True)
+class Space:
+    """A checked pair of domain and metric.
+
+    ``carrier`` is OpenDP's name of the number type, ``norm`` is "absolute" for scalars and
+    "l1", "l2" or "linf" for vectors, ``size`` is the length of vectors where the domain fixes it.
+    """
+
+    carrier: str
+    norm: str
+    size: int | None = None
+
+    @property
+    def integer(self) -> bool:
+        """Whether the data are integers."""
+        return self.carrier in INTEGERS
+
+    @property
+    def vector(self) -> bool:
+        """Whether the data are vectors."""
+        return self.norm != "absolute"
+
+    @property
+    def output_type(self) -> str:
+        """OpenDP's name of the type that is released: the type of the data."""
+        return f"Vec<{self.carrier}>" if self.vector else self.carrier
+
+    def distance(self, d_in: Any) -> Fraction:
+        """Return a distance as an exact number, rounded down to what the data can do.
+
+        Integers move by whole steps: at most ``floor(d_in)`` in any one coordinate.
+
+        :param d_in: a distance in terms of the metric.
+        :raises ValueError: if it is not a finite number that is at least 0.
+        """
+        if isinstance(d_in, bool) or not isinstance(d_in, (int, float, Fraction)):
+            raise ValueError(f"d_in ({d_in!r}) must be a number")
+        if not math.isfinite(d_in) or d_in < 0:
+            raise ValueError(f"d_in ({d_in!r}) must be finite and not negative")
+        return Fraction(math.floor(d_in)) if self.integer else Fraction(d_in)
+
+    def unit_steps(self, d_in: Any) -> int:
+        """Return how many steps of 1 in single coordinates join integer vectors ``d_in`` apart.
+
+        With the l2 distance there are at most ``floor(d_in ** 2)``, since the l1 norm of an integer
+        vector is at most the sum of its squares.
+        """
+        exact = Fraction(d_in)
+        return math.floor(exact * exact if self.norm == "l2" else exact)
+
+
+def space_of(input_domain: Any, input_metric: Any) -> Space:
+    """Check a domain and a metric.
+
+    :param input_domain: an atom domain, or a vector domain of atoms, of floats or integers.
+    :param input_metric: the absolute distance for atoms; l1, l2 or linf for vectors.
+    :raises ValueError: naming the argument for which no proof exists.
+
+    >>> import opendp.prelude as dp
+    >>> space_of(dp.atom_domain(T=int), dp.absolute_distance(T=int))
+    Space(carrier='i32', norm='absolute', size=None)
+    """
+    if not isinstance(input_domain, dp.Domain):
+        raise ValueError(f"input_domain ({input_domain!r}) must be an OpenDP domain")
+    if not isinstance(input_metric, dp.Metric):
+        raise ValueError(f"input_metric ({input_metric!r}) must be an OpenDP metric")
+
+    metric = str(input_metric.type).split("<")[0].rpartition("::")[2]
+    if isinstance(input_domain, dp.VectorDomain):
+        carrier = _carrier(input_domain.element_domain, input_domain)
+        if metric not in NORMS:
+            raise ValueError(
+                f"input_metric ({input_metric}) must be l1_distance, l2_distance or "
+                f"linf_distance for vectors"
+            )
+        return Space(carrier, NORMS[metric], input_domain.size)
+
+    carrier = _carrier(input_domain, input_domain)
+    if metric != "AbsoluteDistance":
+        raise ValueError(f"input_metric ({input_metric}) must be absolute_distance for scalars")
+    return Space(carrier, "absolute")
+
+
+def _carrier(atom: dp.Domain, domain: dp.Domain) -> str:
+    if not isinstance(atom, dp.AtomDomain):
+        raise ValueError(
+            f"input_domain ({domain}) must be an atom_domain of numbers or a vector_domain of them"
+        )
+    carrier = str(atom.carrier_type)
+    if carrier in FLOATS:
+        if atom.nan:
+            raise ValueError(
+                f"input_domain ({domain}) may hold NaN: use atom_domain(T=..., nan=False)"
+            )
+    elif carrier not in INTEGERS:
+        known = ", ".join([*FLOATS, *INTEGERS])
+        raise ValueError(f"input_domain ({domain}) must hold one of {known}")
+    return carrier
