@@ -313,7 +313,8 @@ def analytic_gaussian_delta(sigma: float, epsilon: float) -> float:
 def analytic_gaussian_sigma(epsilon: float, delta: float) -> float:
     """Return the smallest standard deviation of (epsilon, delta)-private Gaussian noise.
 
-    Balle, Wang 2018. The bracket is halved until its ends are neighbouring floats; the private end is returned.
+    Balle, Wang 2018. The bracket is halved until its ends are neighbouring floats; the private
+    end is returned.
 
     >>> round(analytic_gaussian_sigma(1.0, 0.2), 4)
     0.836
