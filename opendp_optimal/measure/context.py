@@ -23,6 +23,8 @@ __all__ = ["Deferred", "make_optimal"]
 class Deferred(PartialChain, dp.Transformation):  # type: ignore[misc]
     """A measurement that waits for the distance and the budget of its query.
 
+    A mechanism that a plugin registers may return one too.
+
     :param left: what comes before: a metric space or a transformation.
     :param build: called with ``(input_domain, input_metric, d_in, d_out)`` once both are known.
     """
@@ -41,7 +43,9 @@ class Deferred(PartialChain, dp.Transformation):  # type: ignore[misc]
         """Chain after a transformation or a metric space."""
         if isinstance(left, PartialChain):
             self._refuse()
-        return Deferred(left, self._build)
+        if isinstance(self._left, tuple):
+            return Deferred(left, self._build)
+        return self if isinstance(left, tuple) else Deferred(left >> self._left, self._build)
 
     def __rshift__(self, other: Any) -> NoReturn:
         """Refuse: post-processing is chained after the release."""

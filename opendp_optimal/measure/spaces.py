@@ -90,7 +90,8 @@ def space_of(input_domain: Any, input_metric: Any) -> Space:
     if not isinstance(input_metric, dp.Metric):
         raise ValueError(f"input_metric ({input_metric!r}) must be an OpenDP metric")
 
-    metric = str(input_metric.type).split("<")[0].rpartition("::")[2]
+    # By its printed name: the type of a metric is spelt differently for different numbers.
+    metric = str(input_metric).split("(")[0]
     if isinstance(input_domain, dp.VectorDomain):
         carrier = _carrier(input_domain.element_domain, input_domain)
         if metric not in NORMS:

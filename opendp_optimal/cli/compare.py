@@ -1,0 +1,131 @@
+"""``opendp-optimal compare``: expected losses of every mechanism at the user's parameters."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+from opendp_optimal.cli.gains import print_gains
+from opendp_optimal.cli.plots import draw_bars, new_figure, save
+from opendp_optimal.cli.solve import find
+from opendp_optimal.cli.terminal import (
+    figure,
+    gap_option,
+    json_option,
+    note,
+    plot_option,
+    print_json,
+    print_table,
+)
+from opendp_optimal.spec import baselines
+
+CALLED = {
+    "laplace": "laplace",
+    "analytic_gaussian": "gaussian",
+    "staircase": "staircase",
+    "truncated_laplace": "truncated laplace",
+    "tulap": "canonical (tulap)",
+    "uniform_bernoulli": "uniform-bernoulli",
+}
+CALLED_INTEGER = {
+    "discrete_laplace": "discrete laplace",
+    "discrete_canonical": "discrete canonical",
+}
+
+
+@click.command()
+@click.argument("epsilon", type=float, required=False)
+@click.argument("delta", type=float, default=0.0)
+@click.option("--integer", is_flag=True, help="Compare on integer queries of sensitivity 1.")
+@gap_option
+@plot_option
+@click.option("--gains", is_flag=True, help="The table of gains at five standard targets instead.")
+@click.option(
+    "--draws",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="With --gains: also measure every mechanism by so many releases through OpenDP.",
+)
+@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")
+@json_option
+def compare(
+    epsilon: float | None,
+    delta: float,
+    integer: bool,
+    gap: float,
+    plot: str | None,
+    gains: bool,
+    draws: int,
+    jobs: int,
+    as_json: bool,
+) -> int:
+    """Compare the expected losses of mechanisms at EPSILON and DELTA, at sensitivity 1.
+
+    Laplace, staircase and discrete Laplace noise do not use delta. With --gains, prints the
+    losses of OpenDP's own Laplace, Gaussian and canonical noise beside the optimum; exits with 1
+    if a measured loss does not agree with the exact one.
+    """
+    if gains:
+        return print_gains(draws, jobs, as_json)
+    if epsilon is None:
+        raise click.UsageError("Missing argument 'EPSILON'.")
+    rows = losses(epsilon, delta, integer, gap)
+    if as_json:
+        print_json({"epsilon": epsilon, "delta": delta, "integer": integer, "mechanisms": rows})
+    else:
+        print_table(
+            ["mechanism", "E|noise|", "/ optimum", "E noise^2", "/ optimum"],
+            [
+                (
+                    row["mechanism"],
+                    _number(row["l1"]),
+                    _number(row["l1_ratio"], 4),
+                    _number(row["l2"]),
+                    _number(row["l2_ratio"], 4),
+                )
+                for row in rows
+            ],
+            title=f"epsilon {epsilon:g}, delta {delta:g}, sensitivity 1",
+        )
+    if plot is not None:
+        finite = [row for row in rows if row["l1"] is not None and row["kind"] != "bound"]
+        picture, axes = new_figure(9.0, 3.6, columns=2)
+        for axis, loss, label in zip(axes, ("l1", "l2"), ("E|noise|", "E noise²"), strict=True):
+            draw_bars(axis, [r["mechanism"] for r in finite], [r[loss] for r in finite], label)
+        save(picture, plot)
+        note(f"saved {plot}")
+    return 0
+
+
+def losses(epsilon: float, delta: float, integer: bool, gap: float) -> list[dict[str, Any]]:
+    """Return the l1 and l2 losses of every mechanism, the optimum and its lower bound first."""
+    tables = {
+        loss: find(epsilon, delta, loss, 1 if integer else None, gap) for loss in ("l1", "l2")
+    }
+    optimum = {loss: table.upper for loss, table in tables.items()}
+    rows = [
+        _row("optimal", "optimal", optimum, optimum),
+        _row("no mechanism below", "bound", {k: t.lower for k, t in tables.items()}, optimum),
+    ]
+    for name, called in (CALLED_INTEGER if integer else CALLED).items():
+        values = {loss: baselines.expected_loss(name, epsilon, delta, loss) for loss in optimum}
+        rows.append(_row(called, "baseline", values, optimum))
+    return rows
+
+
+def _row(
+    name: str, kind: str, values: dict[str, float], optimum: dict[str, float]
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"mechanism": name, "kind": kind}
+    for loss, value in values.items():
+        finite = math.isfinite(value)
+        row[loss] = value if finite else None
+        row[f"{loss}_ratio"] = value / optimum[loss] if finite else None
+    return row
+
+
+def _number(value: float | None, digits: int = 6) -> str:
+    return "-" if value is None else figure(value, digits)

@@ -1,0 +1,75 @@
+"""``opendp-optimal plugins``: what is installed, what it adds, what was skipped."""
+
+from __future__ import annotations
+
+import click
+
+from opendp_optimal import plugins as registry
+from opendp_optimal.cli.terminal import FAILED, json_option, note, print_json, print_table
+
+
+@click.command()
+@json_option
+def plugins(as_json: bool) -> int:
+    """List installed plugins, what each adds, and what was skipped.
+
+    Exits with 1 if a plugin was skipped.
+    """
+    found = registry.load()
+    kinds = {
+        "mechanisms": found.mechanisms,
+        "losses": found.losses,
+        "tables": found.tables,
+        "commands": found.commands,
+    }
+    rows = []
+    for plugin in found.found:
+        added = {
+            kind: sorted(
+                item.name
+                for item in items.values()
+                if item.distribution == plugin.distribution
+                and f"opendp_optimal_register_{kind}" in plugin.hooks
+            )
+            for kind, items in kinds.items()
+        }
+        rows.append((plugin, {kind: names for kind, names in added.items() if names}))
+    if as_json:
+        print_json(
+            {
+                "plugins": [
+                    {
+                        "distribution": plugin.distribution,
+                        "version": plugin.version,
+                        "entry_point": plugin.entry_point,
+                        "hooks": list(plugin.hooks),
+                        "adds": added,
+                    }
+                    for plugin, added in rows
+                ],
+                "failures": [
+                    {
+                        "distribution": failure.distribution,
+                        "entry_point": failure.entry_point,
+                        "reason": failure.reason,
+                    }
+                    for failure in found.failures
+                ],
+            }
+        )
+    else:
+        print_table(
+            ["distribution", "version", "entry point", "adds"],
+            [
+                (
+                    plugin.distribution,
+                    plugin.version,
+                    plugin.entry_point,
+                    "; ".join(f"{kind}: {', '.join(names)}" for kind, names in added.items()),
+                )
+                for plugin, added in rows
+            ],
+        )
+        for failure in found.failures:
+            note(f"skipped: {failure}")
+    return FAILED if found.failures else 0

@@ -1,0 +1,56 @@
+"""The shapes of noise distributions on common bins, to look at side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opendp_optimal.spec import baselines
+from opendp_optimal.table import NoiseTable
+
+FloatArray = npt.NDArray[np.float64]
+BLOCKS = " ▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A density that is constant between edges."""
+
+    name: str
+    edges: FloatArray
+    density: FloatArray
+
+
+def shape_of(table: NoiseTable) -> Shape:
+    """Return the density of a table, in units of the sensitivity (integers: in whole numbers)."""
+    cells = table.cells if table.kind == "real" else 1
+    points = np.arange(-table.radius, table.radius + 2) - 0.5
+    mass = np.asarray(table.weights, dtype=np.float64) / float(table.total)
+    mass[table.radius] += float(table.atom) / float(table.total)
+    return Shape("optimal", points / cells, mass * cells)
+
+
+def rivals(table: NoiseTable, edges: FloatArray) -> list[Shape]:
+    """Return Laplace, Gaussian and staircase noise for the same target, on the same bins."""
+    names = ["laplace", "staircase"]
+    if table.delta > 0:
+        names.insert(1, "analytic_gaussian")
+    loss = table.loss.name if table.loss.name in ("l1", "l2") else "l1"
+    scale = 1 if table.kind == "real" else table.cells
+    shapes = []
+    for name in names:
+        cumulative = baselines.cdf(name, table.epsilon, table.delta, edges / scale, loss=loss)
+        density = np.diff(cumulative) / np.diff(edges)
+        shapes.append(Shape(name.removeprefix("analytic_"), edges, density))
+    return shapes
+
+
+def bars(shape: Shape, top: float, width: int = 72) -> str:
+    """Return a shape as one line of block characters, its height relative to ``top``."""
+    at = np.linspace(shape.edges[0], shape.edges[-1], width + 1)
+    cumulative = np.concatenate([[0.0], np.cumsum(shape.density * np.diff(shape.edges))])
+    density = np.diff(np.interp(at, shape.edges, cumulative)) / np.diff(at)
+    levels = np.clip(np.ceil(density / top * 8), 0, 8).astype(int)
+    return "".join(BLOCKS[level] for level in levels)

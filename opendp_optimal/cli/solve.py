@@ -1,0 +1,102 @@
+"""``opendp-optimal solve``: from a privacy target to a certified table."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import click
+
+import opendp_optimal
+from opendp_optimal.cli.terminal import (
+    GAP_NOT_REACHED,
+    figure,
+    gap_option,
+    integer_option,
+    json_option,
+    loss_option,
+    note,
+    print_json,
+    print_pairs,
+    target,
+    working,
+)
+from opendp_optimal.table import NoiseTable
+
+
+@click.command()
+@target
+@loss_option
+@integer_option
+@gap_option
+@click.option("--no-cache", is_flag=True, help="Solve afresh and keep nothing.")
+@json_option
+def solve(
+    epsilon: float,
+    delta: float,
+    loss: str,
+    integer_sensitivity: int | None,
+    gap: float,
+    no_cache: bool,
+    as_json: bool,
+) -> int:
+    """Find the optimal noise for EPSILON and DELTA (0 if left out) and its certificate.
+
+    Exits with 3 if the gap asked for was not reached.
+    """
+    started = time.perf_counter()
+    table = find(epsilon, delta, loss, integer_sensitivity, gap, cache=not no_cache)
+    seconds = time.perf_counter() - started
+    facts = summary(table)
+    if as_json:
+        print_json({**facts, "seconds": round(seconds, 4)})
+    else:
+        print_pairs([(name, _show(value)) for name, value in facts.items()])
+        note(f"took {seconds:.3f} s")
+    return 0 if table.gap <= gap else GAP_NOT_REACHED
+
+
+def find(
+    epsilon: float,
+    delta: float,
+    loss: str,
+    integer_sensitivity: int | None,
+    gap: float,
+    *,
+    cache: bool = True,
+) -> NoiseTable:
+    """Solve or load a table; a gap that was not reached is a note, not a warning."""
+    with warnings.catch_warnings(record=True) as caught, working("solving"):
+        warnings.simplefilter("always")
+        table = opendp_optimal.solve(
+            epsilon=epsilon,
+            delta=delta,
+            loss=loss,
+            integer_sensitivity=integer_sensitivity,
+            gap=gap,
+            cache=cache,
+        )
+    for warning in caught:
+        note(f"note: {warning.message}")
+    return table
+
+
+def summary(table: NoiseTable) -> dict[str, Any]:
+    """Return the facts of a table that a person or a script wants to see."""
+    return {
+        "epsilon": table.epsilon,
+        "delta": table.delta,
+        "loss": table.loss.name,
+        "kind": table.kind,
+        "cells": int(table.cells),
+        "support": table.radius / (table.cells if table.kind == "real" else 1),
+        "atom": int(table.atom) / int(table.total),
+        "upper": table.upper,
+        "lower": table.lower,
+        "gap": table.gap,
+    }
+
+
+def _show(value: Any) -> str:
+    return figure(value) if isinstance(value, float) else str(value)

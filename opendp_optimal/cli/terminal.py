@@ -1,0 +1,106 @@
+"""What every command shares at the terminal: where things are printed, exit codes, options."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+DONE, FAILED, USAGE, GAP_NOT_REACHED, INTERRUPTED = 0, 1, 2, 3, 130
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+loss_option = click.option(
+    "--loss", default="l1", show_default=True, help='What to minimise: l1, l2, "pinball:0.9", ...'
+)
+gap_option = click.option(
+    "--gap", default=1e-3, show_default=True, help="Largest acceptable certified relative gap."
+)
+integer_option = click.option(
+    "--integer",
+    "integer_sensitivity",
+    type=click.IntRange(min=1),
+    help="Design for integer queries of this sensitivity.",
+)
+plot_option = click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, writable=True),
+    help="Save a plot; the ending chooses the format (.png, .svg, .pdf).",
+)
+
+
+def target(command: F) -> F:
+    """Add the arguments EPSILON and DELTA."""
+    command = click.argument("delta", type=float, default=0.0)(command)
+    return click.argument("epsilon", type=float)(command)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console; wide and plain when nobody is looking."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else 160
+    return Console(file=stream, width=width, highlight=False, soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """Print a line about what is going on, to stderr."""
+    click.echo(text, err=True)
+
+
+def print_json(value: Any) -> None:
+    """Print a result as JSON, to stdout."""
+    click.echo(json.dumps(value, indent=2, sort_keys=False))
+
+
+def print_table(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None
+) -> None:
+    """Print rows under headers, the first column to the left and the others to the right."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for i, header in enumerate(headers):
+        table.add_column(header, justify="left" if i == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)
+
+
+def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
+    """Print names and values, one a line."""
+    width = max(len(name) for name, _ in pairs)
+    for name, value in pairs:
+        click.echo(f"{name.ljust(width)}  {value}")
+
+
+def figure(value: float, digits: int = 6) -> str:
+    """Return a number in at most so many significant digits."""
+    return f"{value:.{digits}g}"
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """Show a spinner on stderr while something takes its time; a plain line without a terminal."""
+    if sys.stderr.isatty():
+        with console(stderr=True).status(text):
+            yield
+    else:
+        note(text)
+        yield
+
+
+def listed(text: str, name: str) -> list[float]:
+    """Return the numbers of a comma-separated option."""
+    try:
+        values = [float(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise click.BadParameter(f"{name} ({text!r}) must be numbers separated by commas") from None
+    if not values:
+        raise click.BadParameter(f"{name} ({text!r}) must hold at least one number")
+    return values

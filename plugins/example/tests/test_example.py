@@ -1,0 +1,72 @@
+"""The tutorial plugin does what its README says."""
+
+import opendp.prelude as dp
+import pytest
+from click.testing import CliRunner
+from opendp_optimal_example import HUBER, make_optimal_mean
+from opendp_optimal_example.quote import quote
+
+import opendp_optimal
+from opendp_optimal import plugins
+
+dp.enable_features("contrib")
+
+DISTRIBUTION = "opendp-optimal-example"
+
+
+def names(kind: str) -> list[str]:
+    items = getattr(plugins.load(), kind).values()
+    return [item.name for item in items if item.distribution == DISTRIBUTION]
+
+
+def test_every_hook_is_implemented_once() -> None:
+    (plugin,) = [p for p in plugins.load().found if p.distribution == DISTRIBUTION]
+    assert [hook.rpartition("_")[2] for hook in plugin.hooks] == [
+        "commands",
+        "losses",
+        "mechanisms",
+        "tables",
+    ]
+    assert names("mechanisms") == ["optimal_mean"]
+    assert names("losses") == ["huber"]
+    assert names("commands") == ["quote"]
+    assert len(names("tables")) == 1
+
+
+def test_mean_in_a_context() -> None:
+    plugins.load()
+    context = dp.Context.compositor(
+        data=[20.0, 40.0, 60.0] * 300,
+        privacy_unit=dp.unit_of(contributions=1),
+        privacy_loss=dp.loss_of(epsilon=2.0, delta=1e-6),
+        split_evenly_over=2,
+        domain=dp.vector_domain(dp.atom_domain(T=float, nan=False)),
+    )
+    answer = context.query().optimal_mean((0.0, 100.0), 900).release()
+    # The noise of a bounded table is below its support: a sensitivity of 100/900 times some 20.
+    assert answer == pytest.approx(40.0, abs=5.0)
+    query = context.query().optimal_mean((0.0, 100.0), 900, loss="l2")
+    assert query.resolve().map(1) == (1.0, 5e-07)
+
+
+def test_mean_outside_a_context() -> None:
+    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
+    deferred = make_optimal_mean(*space, (0.0, 1.0), 10)
+    measurement = deferred.fix(1, (1.0, 1e-6))
+    assert measurement.map(1) == (1.0, 1e-6)
+
+
+def test_loss_by_name() -> None:
+    plugins.load()
+    by_name = opendp_optimal.solve(epsilon=1.0, delta=1e-6, loss="huber")
+    by_value = opendp_optimal.solve(epsilon=1.0, delta=1e-6, loss=HUBER)
+    assert by_name.loss.name == "huber"
+    assert by_name.upper == by_value.upper
+    by_name.verify()
+
+
+def test_quote() -> None:
+    result = CliRunner().invoke(quote, ["1", "1e-6", "--sensitivity", "100"])
+    assert result.exit_code == 0, result.output
+    assert float(result.output) == pytest.approx(96.0, abs=0.5)
+    assert CliRunner().invoke(quote, ["1", "--sensitivity", "0"]).exit_code == 2
