@@ -1,0 +1,264 @@
+"""What the server can answer with: items at positions, found by binary search or KD-tree.
+
+Answering is post-processing of the signal: nothing here sees private data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial import cKDTree
+
+from opendp_optimal_select._checks import positive_integer
+from opendp_optimal_select.noise import FloatArray
+
+IndexArray = NDArray[np.int64]
+OptimalMap = Callable[[FloatArray], "NDArray[Any]"]
+"""From an array of values (one per row) to the index of the best item for each."""
+
+_BLOCK = 4096
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Items on a line, each the best one for the values around its position.
+
+    :param positions: one finite number per item, in any order
+    :param items: what to answer, distinct and hashable; the positions themselves by default
+    :param optimum: the ``OPT`` map from values to item indices (in the order given), for items
+        whose best users are not simply the nearest ones; the nearest item by default
+
+    >>> shops = Catalogue([3.0, 1.0, 2.0], ["bakery", "bank", "library"])
+    >>> shops.answer(1.9, (-1.0, 0.0, 1.0))
+    ['bank', 'library', 'bakery']
+    """
+
+    positions: ArrayLike
+    items: Sequence[Hashable] | None = None
+    optimum: OptimalMap | None = None
+    _sorted: FloatArray = field(init=False, repr=False, compare=False)
+    _order: IndexArray = field(init=False, repr=False, compare=False)
+    _rank: IndexArray = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check and sort the catalogue."""
+        values = _finite_array("positions", self.positions, dimensions=1)
+        object.__setattr__(self, "positions", values)
+        names = _distinct_items(self.items, values)
+        object.__setattr__(self, "items", names)
+        order = np.argsort(values, kind="stable")
+        object.__setattr__(self, "_order", order)
+        object.__setattr__(self, "_sorted", values[order])
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
+        object.__setattr__(self, "_rank", rank)
+
+    def __len__(self) -> int:
+        """Return the number of items."""
+        return int(self._sorted.size)
+
+    def item(self, index: int) -> Hashable:
+        """Return the item given at ``index``.
+
+        :param index: place in the order the catalogue was given
+        """
+        assert self.items is not None
+        return self.items[index]
+
+    def position(self, index: int) -> float:
+        """Return the position given at ``index``.
+
+        :param index: place in the order the catalogue was given
+        """
+        return float(np.asarray(self.positions)[index])
+
+    def answer(self, signal: float, offsets: Sequence[float]) -> list[Hashable]:
+        """Return ``len(offsets)`` distinct items for one signal.
+
+        :param signal: what the client sent
+        :param offsets: where to look, relative to the signal
+        """
+        rows = self.answer_batch(np.asarray([signal], dtype=np.float64), offsets)
+        return [self.item(int(i)) for i in rows[0]]
+
+    def answer_batch(self, signals: ArrayLike, offsets: Sequence[float]) -> IndexArray:
+        """Return item indices, one row of ``len(offsets)`` distinct ones per signal.
+
+        Each offset asks for the best item at ``signal + offset``. Where two offsets ask for the
+        same item, the items nearest the signal that are not yet in the answer fill up the row.
+
+        :param signals: what the clients sent
+        :param offsets: where to look, relative to each signal
+        """
+        values = _finite_array("signals", signals, dimensions=1)
+        steps = np.sort(_finite_array("offsets", offsets, dimensions=1))
+        k = positive_integer("k", steps.size, at_most=len(self))
+        if self.optimum is None and k == 1:
+            return self._order[self._nearest(values + steps[0])][:, None]
+        targets = values[:, None] + steps
+        ranks = self._best(targets)
+        if self.optimum is not None:
+            ranks = np.sort(ranks, axis=1)
+        repeated = (ranks[:, 1:] == ranks[:, :-1]).any(axis=1)
+        if repeated.any():
+            rows = np.flatnonzero(repeated)
+            for start in range(0, rows.size, _BLOCK):
+                block = rows[start : start + _BLOCK]
+                ranks[block] = self._fill(values[block], ranks[block])
+        return self._order[ranks]
+
+    def _best(self, targets: FloatArray) -> IndexArray:
+        if self.optimum is None:
+            return self._nearest(targets)
+        flat = np.asarray(self.optimum(targets.ravel()))
+        if flat.shape != (targets.size,) or not np.issubdtype(flat.dtype, np.integer):
+            raise ValueError("optimum must return one item index per value")
+        if flat.size and (flat.min() < 0 or flat.max() >= len(self)):
+            raise ValueError("optimum must return indices of items in the catalogue")
+        return np.asarray(self._rank[flat].reshape(targets.shape))
+
+    def _nearest(self, targets: FloatArray) -> IndexArray:
+        right = np.clip(np.searchsorted(self._sorted, targets), 1, max(len(self) - 1, 1))
+        if len(self) == 1:
+            return np.zeros_like(right)
+        left = right - 1
+        closer = targets - self._sorted[left] <= self._sorted[right] - targets
+        return np.asarray(np.where(closer, left, right), dtype=np.int64)
+
+    def _fill(self, signals: FloatArray, ranks: IndexArray) -> IndexArray:
+        """Replace repeated ranks (rows are sorted) by the nearest unused ones."""
+        k = ranks.shape[1]
+        width = min(2 * k, len(self))
+        first = np.searchsorted(self._sorted, signals) - k
+        window = np.clip(first, 0, len(self) - width)[:, None] + np.arange(width)
+        distance = np.abs(self._sorted[window] - signals[:, None])
+        used = (window[:, :, None] == ranks[:, None, :]).any(axis=2)
+        distance[used] = np.inf
+        spare = np.take_along_axis(window, np.argsort(distance, axis=1, kind="stable"), axis=1)
+        fresh = np.ones_like(ranks, dtype=bool)
+        fresh[:, 1:] = ranks[:, 1:] != ranks[:, :-1]
+        turn = np.cumsum(~fresh, axis=1) - 1
+        filled = np.take_along_axis(spare, np.clip(turn, 0, width - 1), axis=1)
+        return np.sort(np.where(fresh, ranks, filled), axis=1)
+
+
+@dataclass(frozen=True)
+class VectorCatalogue:
+    """Items at points of a feature space, found through a KD-tree.
+
+    :param points: one row of finite coordinates per item
+    :param items: what to answer, distinct and hashable; row numbers by default
+
+    >>> films = VectorCatalogue([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], ["a", "b", "c"])
+    >>> sorted(films.answer([0.1, 0.1], [[0.0, 0.0], [0.0, 0.1]]))
+    ['a', 'b']
+    """
+
+    points: ArrayLike
+    items: Sequence[Hashable] | None = None
+    _tree: Any = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the points and build the tree."""
+        values = _finite_array("points", self.points, dimensions=2)
+        object.__setattr__(self, "points", values)
+        names = range(len(values)) if self.items is None else self.items
+        object.__setattr__(self, "items", _distinct_items(names, values))
+        object.__setattr__(self, "_tree", cKDTree(values))
+
+    def __len__(self) -> int:
+        """Return the number of items."""
+        return int(np.asarray(self.points).shape[0])
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a point."""
+        return int(np.asarray(self.points).shape[1])
+
+    def item(self, index: int) -> Hashable:
+        """Return the item in row ``index``.
+
+        :param index: row of the catalogue
+        """
+        assert self.items is not None
+        return self.items[index]
+
+    def position(self, index: int) -> list[float]:
+        """Return the coordinates in row ``index``.
+
+        :param index: row of the catalogue
+        """
+        return [float(x) for x in np.asarray(self.points)[index]]
+
+    def answer(self, signal: ArrayLike, offsets: ArrayLike) -> list[Hashable]:
+        """Return ``len(offsets)`` distinct items for one signal.
+
+        :param signal: what the client sent
+        :param offsets: one row of coordinates per answer, relative to the signal
+        """
+        rows = self.answer_batch(np.asarray(signal, dtype=np.float64)[None, :], offsets)
+        return [self.item(int(i)) for i in rows[0]]
+
+    def answer_batch(self, signals: ArrayLike, offsets: ArrayLike) -> IndexArray:
+        """Return item indices, one row of ``len(offsets)`` distinct ones per signal.
+
+        :param signals: one row of coordinates per client
+        :param offsets: one row of coordinates per answer, relative to each signal
+        """
+        values = _finite_array("signals", signals, dimensions=2)
+        steps = _finite_array("offsets", offsets, dimensions=2)
+        for name, array in (("signals", values), ("offsets", steps)):
+            if array.shape[1] != self.dimension:
+                raise ValueError(
+                    f"{name} ({array.shape[1]} coordinates) must have {self.dimension} coordinates"
+                )
+        k = positive_integer("k", steps.shape[0], at_most=len(self))
+        found = self._tree.query(values[:, None, :] + steps)[1].astype(np.int64)
+        ordered = np.sort(found, axis=1)
+        for row in np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1)):
+            near = np.atleast_1d(self._tree.query(values[row], k=k)[1])
+            # A dict keeps the order of first appearance and drops repetitions.
+            distinct = list(dict.fromkeys([*found[row].tolist(), *near.tolist()]))
+            found[row] = distinct[:k]
+        return np.asarray(found)
+
+
+def _finite_array(name: str, values: ArrayLike, *, dimensions: int) -> FloatArray:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be an array of numbers") from None
+    if array.ndim != dimensions or array.size == 0:
+        raise ValueError(
+            f"{name} (shape {array.shape}) must be a non-empty array of {dimensions} dimension(s)"
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite numbers")
+    return array
+
+
+def _distinct_items(items: Sequence[Hashable] | None, values: FloatArray) -> Sequence[Hashable]:
+    names: Sequence[Hashable] = values.tolist() if items is None else items
+    if len(names) != len(values):
+        raise ValueError(f"items ({len(names)} of them) must be one per position ({len(values)})")
+    if isinstance(names, range):
+        return names
+    seen: set[Hashable] = set()
+    for name in _hashable(names):
+        if name in seen:
+            raise ValueError(f"items ({name!r} appears twice) must be distinct")
+        seen.add(name)
+    return tuple(names)
+
+
+def _hashable(items: Sequence[Hashable]) -> Iterator[Hashable]:
+    for item in items:
+        try:
+            hash(item)
+        except TypeError:
+            raise ValueError(f"items (of type {type(item).__name__}) must be hashable") from None
+        yield item

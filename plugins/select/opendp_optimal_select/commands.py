@@ -1,0 +1,295 @@
+"""``opendp-optimal select ...``: results on standard output, progress on standard error.
+
+Exit codes: 0 done, 1 failed, 2 bad arguments, 3 an audit that refutes the claim.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import opendp.prelude as dp
+
+DISUTILITIES: dict[str, Callable[[float], float] | None] = {
+    "identity": None,
+    "square": lambda t: t * t,
+    "sqrt": math.sqrt,
+    "log1p": math.log1p,
+}
+
+
+class _Polite(click.Group):
+    """Turns a bad argument into a usage error (exit code 2) and a missing extra into a message."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+        except (ImportError, ConnectionError) as error:
+            raise click.ClickException(str(error)) from None
+
+
+@click.group(name="select", cls=_Polite)
+def select() -> None:
+    """Multi-selection: one private signal, k answers, the user keeps the best."""
+    dp.enable_features("contrib", "honest-but-curious")
+
+
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_k_option = click.option("--k", type=int, default=3, show_default=True, help="Answers.")
+_epsilon_option = click.option(
+    "--epsilon", type=float, default=1.0, show_default=True, help="Privacy loss per unit."
+)
+
+
+@select.command(name="offsets")
+@_k_option
+@_epsilon_option
+@click.option("--disutility", type=click.Choice(sorted(DISUTILITIES)), default="identity")
+@_json_option
+def offsets_command(k: int, epsilon: float, disutility: str, as_json: bool) -> None:
+    """Print the optimal offsets and their cost."""
+    from opendp_optimal_select.offsets import cost, offsets
+
+    h = DISUTILITIES[disutility]
+    points = offsets(k, epsilon=epsilon, disutility=h)
+    value = cost(k, epsilon=epsilon, disutility=h)
+    if as_json:
+        click.echo(json.dumps({"k": k, "epsilon": epsilon, "offsets": points, "cost": value}))
+        return
+    for point in points:
+        click.echo(f"{point:+.9f}")
+    click.echo(f"cost {value:.9f}")
+
+
+@select.command(name="ring")
+@click.option("--k", type=int, default=2, show_default=True, help="Answers.")
+@click.option("--epsilon", type=float, default=0.375, show_default=True, help="Loss per radian.")
+@click.option("--tolerance", type=float, default=2e-3, show_default=True, help="Width to reach.")
+@click.option("--cells", type=int, default=32, show_default=True, help="Cells per half gap.")
+@_json_option
+def ring_command(k: int, epsilon: float, tolerance: float, cells: int, as_json: bool) -> None:
+    """Enclose the optimal cost on the ring and compare it with Laplace noise."""
+    from opendp_optimal_select.ring import laplace_ring, optimal_ring
+
+    with _widths("ring", tolerance) as progress:
+        optimum = optimal_ring(
+            k, epsilon=epsilon, tolerance=tolerance, cells=cells, progress=progress
+        )
+    laplace = laplace_ring(k, epsilon=epsilon)[0]
+    if as_json:
+        fields = ("epsilon", "k", "lower", "upper", "offsets", "cells", "discretisation")
+        report = {name: getattr(optimum, name) for name in fields}
+        click.echo(json.dumps({**report, "laplace": laplace, "programmes": optimum.programmes}))
+        return
+    click.echo(f"optimal client  {optimum.lower:.6f} to {optimum.upper:.6f} (certified)")
+    click.echo(f"Laplace client  {laplace:.6f}")
+    click.echo(
+        f"{optimum.programmes} programmes, {optimum.cells} cells per half gap, "
+        f"discretisation error at most {optimum.discretisation:.2g} (included)"
+    )
+
+
+@select.command(name="audit")
+@_k_option
+@_epsilon_option
+@click.option("--draws", type=int, default=5000, show_default=True, help="Releases per value.")
+@click.option("--false-alarm", type=float, default=1e-6, show_default=True)
+@_json_option
+def audit_command(k: int, epsilon: float, draws: int, false_alarm: float, as_json: bool) -> None:
+    """Audit the privacy of the signal, statistically, through the whole chain."""
+    from opendp_optimal_select._opendp import privacy_loss
+    from opendp_optimal_select.audit import audit_signal
+    from opendp_optimal_select.measure import make_multi_selection
+
+    space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    measurement = make_multi_selection(*space, epsilon, k)
+    distance = 1.0 / epsilon
+    with _bar("releases", 2 * draws) as progress:
+        report = audit_signal(
+            measurement,
+            claimed=privacy_loss(measurement, distance),
+            values=(0.0, distance),
+            draws=draws,
+            false_alarm=false_alarm,
+            progress=progress,
+        )
+    if as_json:
+        fields = ("claimed", "proven", "draws", "false_alarm", "violated")
+        click.echo(json.dumps({name: getattr(report, name) for name in fields}))
+    else:
+        click.echo(f"claimed {report.claimed:.6f}, proven at least {report.proven:.6f}")
+        click.echo("REFUTED" if report.violated else "not refuted")
+    if report.violated:
+        raise click.exceptions.Exit(3)
+
+
+@select.command(name="ratings")
+@click.option(
+    "--data", type=click.Path(path_type=Path), help="Folder with ratings.csv, movies.csv."
+)
+@click.option("--plot", type=click.Path(path_type=Path), help="File to write the plot to.")
+@click.option("--users", type=int, default=400, show_default=True, help="Users to evaluate.")
+@_json_option
+def ratings_command(data: Path | None, plot: Path | None, users: int, as_json: bool) -> None:
+    """Measure utility against k and epsilon on ratings; generated ones without --data."""
+    from opendp_optimal_select.ratings import generate_ratings, load_ratings, run_experiment
+
+    with _bar("ratings", 1.0) as progress:
+        ratings = generate_ratings() if data is None else load_ratings(data)
+        table = run_experiment(ratings, max_users=users, progress=progress)
+    if plot is not None:
+        from opendp_optimal_select.plots import plot_utility
+
+        plot_utility(plot, table)
+    if as_json:
+        report = {
+            "epsilons": table.epsilons,
+            "ks": table.ks,
+            "utility": table.utility.tolist(),
+            "users": table.users,
+            "movies": table.movies,
+            "generated": table.generated,
+        }
+        click.echo(json.dumps(report))
+        return
+    source = "generated ratings (simulation)" if table.generated else "ratings"
+    click.echo(f"{source}: {table.users} users, {table.movies} movies; utility, % of the best")
+    click.echo("epsilon " + "".join(f"{f'k={k}':>8}" for k in table.ks))
+    for rate, row in zip(table.epsilons, table.utility, strict=True):
+        click.echo(f"{rate:<8g}" + "".join(f"{100.0 * value:8.2f}" for value in row))
+
+
+@select.group(name="plot")
+def plot_group() -> None:
+    """Draw the figures."""
+
+
+_output_option = click.option(
+    "--output", type=click.Path(path_type=Path), required=True, help="File to write."
+)
+
+
+@plot_group.command(name="offsets")
+@_output_option
+@click.option("--k", type=int, default=5, show_default=True, help="Answers.")
+def plot_offsets_command(output: Path, k: int) -> None:
+    """Draw the offsets on the density of the noise."""
+    from opendp_optimal_select.plots import plot_offsets
+
+    plot_offsets(output, k=k)
+    click.echo(str(output))
+
+
+@plot_group.command(name="cost")
+@_output_option
+@_epsilon_option
+def plot_cost_command(output: Path, epsilon: float) -> None:
+    """Draw the cost against the number of answers."""
+    from opendp_optimal_select.plots import plot_cost
+
+    plot_cost(output, epsilon=epsilon)
+    click.echo(str(output))
+
+
+@plot_group.command(name="ring")
+@_output_option
+@click.option("--tolerance", type=float, default=2e-3, show_default=True, help="Width to reach.")
+def plot_ring_command(output: Path, tolerance: float) -> None:
+    """Draw the ring optimum against Laplace noise."""
+    from opendp_optimal_select.plots import plot_ring
+
+    with _widths("ring", tolerance) as progress:
+        plot_ring(output, tolerance=tolerance, progress=progress)
+    click.echo(str(output))
+
+
+@select.command(name="serve")
+@click.option(
+    "--catalogue",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    required=True,
+    help="CSV file with the columns item,position.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", type=click.IntRange(1, 65535), default=8765, show_default=True)
+@click.option("--max-answers", type=int, default=100, show_default=True)
+def serve_command(catalogue: Path, host: str, port: int, max_answers: int) -> None:
+    """Run the reference service until interrupted."""
+    from opendp_optimal_select.parties import Server
+    from opendp_optimal_select.service import serve
+
+    server = Server(_read_catalogue(catalogue), max_answers=max_answers)
+    click.echo(f"serving {len(server.catalogue)} items on http://{host}:{port}", err=True)
+    serve(server, host=host, port=port)
+
+
+@select.command(name="ask")
+@click.option("--url", default="http://127.0.0.1:8765", show_default=True)
+@click.option("--value", type=float, required=True, help="The private value; it stays here.")
+@_k_option
+@_epsilon_option
+@_json_option
+def ask_command(url: str, value: float, k: int, epsilon: float, as_json: bool) -> None:
+    """Send one private signal to a service and print the best of its answers."""
+    from opendp_optimal_select.parties import Client
+    from opendp_optimal_select.service import http_transport
+
+    answer = Client(epsilon, k).ask(value, http_transport(url))
+    if as_json:
+        click.echo(json.dumps({"item": answer.item, "position": answer.position}))
+    else:
+        click.echo(str(answer.item))
+
+
+def _read_catalogue(path: Path) -> Any:
+    from opendp_optimal_select.catalogue import Catalogue
+
+    items, positions = [], []
+    with path.open(newline="", encoding="utf-8") as lines:
+        reader = csv.reader(lines)
+        if next(reader, []) != ["item", "position"]:
+            raise ValueError(f"catalogue ({path.name}) must begin with the columns item,position")
+        for number, row in enumerate(reader, start=2):
+            try:
+                item, position = row[0], float(row[1])
+            except (IndexError, ValueError):
+                raise ValueError(
+                    f"catalogue ({path.name}, line {number}) must hold an item and a number"
+                ) from None
+            items.append(item)
+            positions.append(position)
+    return Catalogue(positions, items)
+
+
+@contextmanager
+def _bar(label: str, total: float) -> Iterator[Callable[[float], None]]:
+    """Show a progress bar on standard error while the block runs."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def _widths(label: str, tolerance: float) -> Iterator[Callable[[float], None]]:
+    """Show how the width of an enclosure falls towards ``tolerance``."""
+    widest = [0.0]
+
+    with _bar(label, 1.0) as update:
+
+        def progress(width: float) -> None:
+            widest[0] = max(widest[0], width)
+            span = math.log(max(widest[0], tolerance * 1.001) / tolerance)
+            update(min(1.0, math.log(widest[0] / max(width, tolerance)) / span))
+
+        yield progress

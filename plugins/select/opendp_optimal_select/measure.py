@@ -1,0 +1,139 @@
+"""The OpenDP surface: a native Laplace measurement chained with the responder."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import opendp.prelude as dp
+
+from opendp_optimal_select._checks import positive_integer
+from opendp_optimal_select._opendp import partial, postprocess, privacy_loss
+from opendp_optimal_select.catalogue import Catalogue
+from opendp_optimal_select.disutility import Disutility
+from opendp_optimal_select.geographic import GeographicPrivacy, rate
+from opendp_optimal_select.offsets import offsets
+
+MAX_ANSWERS = 10_000
+
+
+def make_multi_selection(
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    epsilon: float,
+    k: int,
+    *,
+    disutility: Disutility | None = None,
+    catalogue: Catalogue | None = None,
+    privacy: GeographicPrivacy | None = None,
+) -> dp.Measurement:
+    """Return a measurement that releases ``k`` answers around a noisy value.
+
+    The value is released once, by OpenDP's own Laplace measurement; the answers are computed from
+    the release, so the privacy map is OpenDP's: ``epsilon * d_in``. The user keeps the best answer
+    and tells nobody which (Goel, Jiang, Korolova, Munagala, Sarmasarkar).
+
+    Needs the features ``contrib`` and ``honest-but-curious`` (for ``dp.new_function``).
+
+    :param input_domain: ``dp.atom_domain(T=float, nan=False)``
+    :param input_metric: ``dp.absolute_distance(T=float)``
+    :param epsilon: privacy loss per unit of distance
+    :param k: number of answers
+    :param disutility: the user's cost as a function of distance; ``None`` for the distance itself
+    :param catalogue: answer with its items; with ``None``, answer with numbers
+    :param privacy: allowed loss as a function of distance, scaled by ``epsilon``; the noise then
+        has rate ``epsilon * privacy.slope``
+    :returns: a measurement whose release is a list of ``k`` numbers, or ``k`` distinct items
+
+    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    >>> meas = space >> then_multi_selection(epsilon=0.5, k=3)
+    >>> meas.map(2.0)
+    1.0
+    >>> len(meas(21.5))
+    3
+    """
+    _check_space(input_domain, input_metric)
+    k = positive_integer("k", k, at_most=MAX_ANSWERS)
+    per_unit = rate(epsilon, privacy)
+    if catalogue is not None:
+        _check_catalogue(catalogue, k)
+    noise = dp.m.make_laplace(input_domain, input_metric, scale=laplace_scale(per_unit))
+    steps = _offsets(k, per_unit, disutility)
+    return _respond(noise, steps, catalogue)
+
+
+def then_multi_selection(*args: Any, **kwargs: Any) -> Any:
+    """Return :func:`make_multi_selection` waiting for its input space, for use after ``>>``.
+
+    Takes the same arguments, without ``input_domain`` and ``input_metric``.
+
+    :param args: see :func:`make_multi_selection`
+    :param kwargs: see :func:`make_multi_selection`
+    """
+    return partial(
+        lambda input_domain, input_metric: make_multi_selection(
+            input_domain, input_metric, *args, **kwargs
+        )
+    )
+
+
+def laplace_scale(per_unit: float) -> float:
+    """Return the smallest float scale at which Laplace noise loses at most ``per_unit``.
+
+    The reciprocal rounds to nearest; where that lost more than was asked for, round up instead.
+
+    :param per_unit: privacy loss per unit of distance
+    """
+    scale = 1.0 / per_unit
+    if not math.isfinite(scale) or scale <= 0.0:
+        raise ValueError(f"epsilon ({per_unit}) must have a finite reciprocal above 0")
+    space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    while privacy_loss(dp.m.make_laplace(*space, scale=scale), 1.0) > per_unit:
+        scale = math.nextafter(scale, math.inf)
+    return scale
+
+
+def register() -> None:
+    """Add ``.multi_selection(k=...)`` to the Context API; calling it again changes nothing."""
+    from opendp_optimal.measure import enroll
+
+    enroll(make_multi_selection, "multi_selection")
+
+
+def _offsets(k: int, epsilon: float, disutility: Disutility | None) -> tuple[float, ...]:
+    # The Context API tries many epsilons to find the one it wants; only a general disutility is
+    # worth remembering.
+    if disutility is None:
+        return offsets(k, epsilon=epsilon)
+    return _remembered_offsets(k, epsilon, disutility)
+
+
+@lru_cache(maxsize=64)
+def _remembered_offsets(k: int, epsilon: float, disutility: Disutility) -> tuple[float, ...]:
+    return offsets(k, epsilon=epsilon, disutility=disutility)
+
+
+def _respond(
+    noise: dp.Measurement, steps: tuple[float, ...], catalogue: Catalogue | None
+) -> dp.Measurement:
+    if catalogue is None:
+        return postprocess(noise, lambda signal: [signal + a for a in steps], "Vec<f64>")
+    return postprocess(noise, lambda signal: catalogue.answer(signal, steps), "ExtrinsicObject")
+
+
+def _check_space(input_domain: dp.Domain, input_metric: dp.Metric) -> None:
+    if str(input_domain.type) != "AtomDomain<f64>" or input_domain.nan:
+        raise ValueError(
+            f"input_domain ({input_domain}) must be dp.atom_domain(T=float, nan=False)"
+        )
+    if str(input_metric.type) != "AbsoluteDistance<f64>":
+        raise ValueError(f"input_metric ({input_metric}) must be dp.absolute_distance(T=float)")
+
+
+def _check_catalogue(catalogue: Catalogue, k: int) -> None:
+    if not isinstance(catalogue, Catalogue):
+        raise ValueError(f"catalogue (a {type(catalogue).__name__}) must be a Catalogue, or None")
+    if k > len(catalogue):
+        raise ValueError(f"k ({k}) must be at most the size of the catalogue ({len(catalogue)})")

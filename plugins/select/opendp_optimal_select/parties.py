@@ -1,0 +1,265 @@
+"""The two parties: a client that keeps its value and its choice, a server that never sees either.
+
+They talk in the messages of :mod:`opendp_optimal_select.messages` and may live on different
+machines; ``transport`` below is anything that carries bytes there and back.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import opendp.prelude as dp
+
+from opendp_optimal_select._checks import positive_float, positive_integer
+from opendp_optimal_select.catalogue import Catalogue
+from opendp_optimal_select.disutility import Disutility, check_disutility
+from opendp_optimal_select.features import FeatureSpace
+from opendp_optimal_select.measure import laplace_scale
+from opendp_optimal_select.messages import (
+    MAX_ANSWERS,
+    Answer,
+    MessageError,
+    Noise,
+    Request,
+    Response,
+    encode_error,
+)
+from opendp_optimal_select.offsets import offsets
+
+Transport = Callable[[bytes], bytes]
+Preference = Callable[[Any, Answer], float]
+"""The client's own disutility: from its value and an answer to a cost."""
+
+
+class _Party(ABC):
+    """What both kinds of client share: send a signal, choose in private."""
+
+    k: int
+    scale: float
+    preference: Preference | None
+
+    @abstractmethod
+    def privatise(self, value: Any) -> Request:
+        """Return a request holding one private release of ``value``."""
+
+    @abstractmethod
+    def _distance(self, value: Any, answer: Answer) -> float:
+        """Return the distance to use when there is no preference."""
+
+    def choose(self, value: Any, response: Response) -> Answer:
+        """Return the answer with the smallest disutility. Nothing is sent.
+
+        :param value: the private value
+        :param response: what the server answered
+        """
+        cost = self.preference or self._distance
+        return min(response.answers, key=lambda answer: cost(value, answer))
+
+    def ask(self, value: Any, transport: Transport) -> Answer:
+        """Release ``value`` once, fetch the answers and return the best one.
+
+        :param value: the private value
+        :param transport: carries the request to the server and brings its answer back
+        """
+        request = self.privatise(value)
+        return self.choose(value, Response.decode(transport(request.encode()), k=self.k))
+
+
+class Client(_Party):
+    """A user with a private number.
+
+    Every call of :meth:`privatise` or :meth:`ask` is a new release: two of them about the same
+    value lose ``2 * epsilon`` per unit of distance. Keep the request to ask again for free.
+
+    :param epsilon: privacy loss per unit of distance
+    :param k: number of answers to ask for
+    :param preference: own disutility of an answer; the distance to its position by default
+
+    >>> dp.enable_features("contrib")
+    >>> client = Client(epsilon=1.0, k=3)
+    >>> server = Server(Catalogue(range(100), [f"page {i}" for i in range(100)]))
+    >>> answer = client.ask(41.7, server.handle)
+    >>> answer.item.startswith("page ")
+    True
+    """
+
+    def __init__(self, epsilon: float, k: int, *, preference: Preference | None = None) -> None:
+        """Check the arguments and build the measurement."""
+        self.k = positive_integer("k", k, at_most=MAX_ANSWERS)
+        self.epsilon = positive_float("epsilon", epsilon)
+        self.scale = laplace_scale(self.epsilon)
+        self.preference = preference
+        space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+        self.measurement = dp.m.make_laplace(*space, scale=self.scale)
+
+    def privatise(self, value: float) -> Request:
+        """Return a request holding one private release of ``value``.
+
+        :param value: the private number
+        """
+        signal = float(self.measurement(_private_number(value)))
+        return Request(signal, "laplace", self.scale, self.k)
+
+    def _distance(self, value: float, answer: Answer) -> float:
+        if isinstance(answer.position, tuple):
+            raise MessageError("position must be a number")
+        return abs(value - answer.position)
+
+
+class FeatureClient(_Party):
+    """A user with a private feature vector, released with Gaussian noise under zCDP.
+
+    :param scale: standard deviation of the noise on each feature
+    :param k: number of answers to ask for: ``(2 per_side + 1) ** directions`` of the server
+    :param dimension: number of features
+    :param preference: own disutility of an answer; the distance to its position by default
+    """
+
+    def __init__(
+        self, scale: float, k: int, dimension: int, *, preference: Preference | None = None
+    ) -> None:
+        """Check the arguments and build the measurement."""
+        self.k = positive_integer("k", k, at_most=MAX_ANSWERS)
+        self.scale = positive_float("scale", scale)
+        self.dimension = positive_integer("dimension", dimension)
+        self.preference = preference
+        domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), self.dimension)
+        self.measurement = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=self.scale)
+
+    def privatise(self, value: Sequence[float]) -> Request:
+        """Return a request holding one private release of ``value``.
+
+        :param value: the private features
+        """
+        features = [_private_number(x) for x in value]
+        if len(features) != self.dimension:
+            raise ValueError(f"value must have {self.dimension} features")
+        return Request(tuple(self.measurement(features)), "gaussian", self.scale, self.k)
+
+    def _distance(self, value: Sequence[float], answer: Answer) -> float:
+        if not isinstance(answer.position, tuple) or len(answer.position) != self.dimension:
+            raise MessageError(f"position must have {self.dimension} coordinates")
+        return math.dist(tuple(value), answer.position)
+
+
+class Server:
+    """A catalogue, its ``OPT`` map and the responder for both.
+
+    A :class:`~opendp_optimal_select.catalogue.Catalogue` answers Laplace signals, a
+    :class:`~opendp_optimal_select.features.FeatureSpace` Gaussian ones. Items must be strings or
+    integers.
+
+    :param catalogue: what can be answered, with its ``OPT`` map
+    :param disutility: the cost, as a function of distance, that the offsets are optimal for
+    :param max_answers: the largest ``k`` that is served
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue | FeatureSpace,
+        *,
+        disutility: Disutility | None = None,
+        max_answers: int = 100,
+    ) -> None:
+        """Check the arguments."""
+        if not isinstance(catalogue, (Catalogue, FeatureSpace)):
+            raise ValueError(
+                f"catalogue (a {type(catalogue).__name__}) must be a Catalogue or a FeatureSpace"
+            )
+        if disutility is not None:
+            if isinstance(catalogue, FeatureSpace):
+                raise ValueError("disutility must be None for a FeatureSpace")
+            check_disutility(disutility, epsilon=1.0)
+        self.catalogue = catalogue
+        self.disutility = disutility
+        self.max_answers = positive_integer("max_answers", max_answers, at_most=MAX_ANSWERS)
+        for index in (0, len(catalogue) - 1):
+            self._answer(index)
+        self._offsets = lru_cache(maxsize=256)(self._fresh_offsets)
+
+    @property
+    def noise(self) -> Noise:
+        """The kind of noise this server answers."""
+        return "laplace" if isinstance(self.catalogue, Catalogue) else "gaussian"
+
+    def respond(self, request: Request) -> Response:
+        """Return ``request.k`` distinct answers.
+
+        :param request: what a client sent
+        """
+        limit = min(self.max_answers, len(self.catalogue))
+        if request.k > limit:
+            raise MessageError(f"k ({request.k}) must be at most {limit}")
+        if request.noise != self.noise:
+            raise MessageError(f"noise must be {self.noise!r} for this catalogue")
+        indices = self._indices(request)
+        return Response(tuple(self._answer(int(i)) for i in indices))
+
+    def handle(self, data: bytes) -> bytes:
+        """Return the encoded response to an encoded request; an error message if it is bad.
+
+        Never raises for anything a client can send.
+
+        :param data: an encoded request
+        """
+        try:
+            return self.respond(Request.decode(data)).encode()
+        except MessageError as error:
+            return encode_error(str(error))
+
+    def _indices(self, request: Request) -> Any:
+        if isinstance(self.catalogue, Catalogue):
+            steps = self._offsets(request.k, request.scale)
+            with np.errstate(over="ignore"):
+                targets = np.asarray(request.signal) + np.asarray(steps)
+            if not np.isfinite(targets).all():
+                raise MessageError("signal and scale must keep every answer finite")
+            return self.catalogue.answer_batch([request.signal], steps)[0]
+        space = self.catalogue
+        assert isinstance(request.signal, tuple)
+        if len(request.signal) != space.dimension:
+            raise MessageError(f"signal must have {space.dimension} coordinates")
+        per_side = _per_side(request.k, space.directions)
+        with np.errstate(over="ignore", invalid="ignore"):
+            try:
+                return space.answer_batch([request.signal], request.scale, per_side)[0]
+            except ValueError:
+                raise MessageError("signal and scale must keep every answer finite") from None
+
+    def _fresh_offsets(self, k: int, scale: float) -> tuple[float, ...]:
+        try:
+            return offsets(k, epsilon=1.0 / scale, disutility=self.disutility)
+        except (ValueError, ZeroDivisionError, OverflowError):
+            raise MessageError(f"scale ({scale}) must suit this server's disutility") from None
+
+    def _answer(self, index: int) -> Answer:
+        if isinstance(self.catalogue, Catalogue):
+            item: Any = self.catalogue.item(index)
+            return Answer(item, self.catalogue.position(index))
+        item = self.catalogue.projected.item(index)
+        return Answer(item, tuple(float(x) for x in np.asarray(self.catalogue.points)[index]))
+
+
+def _private_number(value: Any) -> float:
+    """Return a finite float; the message must not show the value."""
+    if isinstance(value, (bool, str, bytes)):
+        raise ValueError("value must be a finite number")
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("value must be a finite number") from None
+    if not math.isfinite(number):
+        raise ValueError("value must be a finite number")
+    return number
+
+
+def _per_side(k: int, directions: int) -> int:
+    per_axis: int = round(float(k) ** (1.0 / directions))
+    if per_axis**directions != k or per_axis % 2 == 0 or per_axis < 3:
+        raise MessageError(f"k must be an odd number, 3 or more, to the power {directions}")
+    return per_axis // 2

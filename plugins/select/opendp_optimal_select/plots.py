@@ -1,0 +1,135 @@
+"""The plots; they need the extra ``plot`` (matplotlib)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opendp_optimal_select.offsets import cost, offsets
+from opendp_optimal_select.ratings import UtilityTable
+from opendp_optimal_select.ring import Progress, RingOptimum, laplace_ring, optimal_ring
+
+
+def _figure(panels: int = 1) -> tuple[Any, Any]:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("plots need the extra: opendp-optimal-select[plot]") from error
+    figure = Figure(figsize=(5.2 * panels, 3.6), layout="constrained")
+    axes = figure.subplots(1, panels)
+    return figure, axes
+
+
+def plot_offsets(path: Path, *, k: int = 5, epsilons: tuple[float, ...] = (0.3, 0.5, 1.0)) -> None:
+    """Draw the optimal offsets on the density of the noise, for several privacy rates.
+
+    :param path: file to write
+    :param k: number of answers
+    :param epsilons: privacy rates
+    """
+    figure, axes = _figure()
+    reach = 1.25 * max(offsets(k, epsilon=min(epsilons))[-1], 1.0 / min(epsilons))
+    t = np.linspace(-reach, reach, 2001)
+    for epsilon in epsilons:
+        dots = np.array(offsets(k, epsilon=epsilon))
+        line = axes.plot(t, 0.5 * epsilon * np.exp(-epsilon * np.abs(t)), label=f"ε = {epsilon:g}")
+        height = 0.5 * epsilon * np.exp(-epsilon * np.abs(dots))
+        axes.plot(dots, height, "o", color=line[0].get_color())
+    axes.set(xlabel="distance from the signal", ylabel="density", title=f"{k} answers")
+    axes.legend(frameon=False)
+    figure.savefig(path)
+
+
+def plot_cost(path: Path, *, largest: int = 20, epsilon: float = 1.0) -> None:
+    """Draw the expected distance to the best answer against the number of answers.
+
+    :param path: file to write
+    :param largest: largest number of answers
+    :param epsilon: privacy rate
+    """
+    figure, axes = _figure()
+    for first, label, marker in ((1, "odd k", "o"), (2, "even k", "s")):
+        ks = list(range(first, largest + 1, 2))
+        axes.plot(ks, [cost(k, epsilon=epsilon) for k in ks], marker, label=label)
+    ks = list(range(1, largest + 1))
+    axes.plot(ks, [2.0 / ((k + 1) * epsilon) for k in ks], "-", lw=0.8, label="2 / ((k + 1) ε)")
+    axes.set(xlabel="answers k", ylabel="expected distance", title=f"ε = {epsilon:g}")
+    axes.legend(frameon=False)
+    figure.savefig(path)
+
+
+def plot_ring(
+    path: Path,
+    *,
+    k: int = 2,
+    epsilons: tuple[float, ...] = (0.375, 1.0),
+    tolerance: float = 2e-3,
+    progress: Progress | None = None,
+) -> list[RingOptimum]:
+    """Draw ring Laplace noise and the optimal client with their answers; return the optima.
+
+    :param path: file to write
+    :param k: number of answers
+    :param epsilons: privacy rates, one panel each
+    :param tolerance: width of the certified enclosures
+    :param progress: called with the width of the enclosure so far
+    """
+    figure, panels = _figure(len(epsilons))
+    optima = []
+    for axes, epsilon in zip(np.atleast_1d(panels), epsilons, strict=True):
+        optimum = optimal_ring(k, epsilon=epsilon, tolerance=tolerance, progress=progress)
+        optima.append(optimum)
+        value, answers = laplace_ring(k, epsilon=epsilon)
+        t = np.linspace(-math.pi, math.pi, 1441)
+        scale = epsilon / (2.0 * (1.0 - math.exp(-epsilon * math.pi)))
+        axes.plot(t, scale * np.exp(-epsilon * np.abs(t)), label=f"Laplace, cost {value:.4f}")
+        dots = np.array(answers)
+        axes.plot(dots, scale * np.exp(-epsilon * np.abs(dots)), "o", color="C0")
+        x, y, where = _optimal_curve(optimum)
+        axes.plot(x, y, label=f"optimal, cost {optimum.lower:.4f} to {optimum.upper:.4f}")
+        axes.plot(where, np.interp(where, x, y), "s", color="C1")
+        axes.set(
+            xlabel="angle from the signal", ylabel="density", title=f"k = {k}, ε = {epsilon:g}"
+        )
+        axes.legend(frameon=False, fontsize=8)
+    figure.savefig(path)
+    return optima
+
+
+def _optimal_curve(optimum: RingOptimum) -> tuple[Any, Any, Any]:
+    """Return the optimal density around its own peak, and the answers, as angles."""
+    widths = [float(w) for w in optimum.density.model.widths]
+    edges = [0.0, *itertools.accumulate(widths)]
+    angles = 2.0 * math.pi * (np.array(edges[:-1]) + np.array(edges[1:])) / 2.0
+    density = np.exp(np.array(optimum.density.logs))
+    density /= float(density @ np.array(widths)) * 2.0 * math.pi
+    answers = np.array(optimum.offsets)
+    # Turn the picture so that the middle of the answers' smallest spread is at 0.
+    centre = float(answers.mean())
+    turned = (angles - centre + math.pi) % (2.0 * math.pi) - math.pi
+    order = np.argsort(turned)
+    where = (answers - centre + math.pi) % (2.0 * math.pi) - math.pi
+    return turned[order], density[order], where
+
+
+def plot_utility(path: Path, table: UtilityTable) -> None:
+    """Draw utility against the number of answers, one line per privacy rate.
+
+    :param path: file to write
+    :param table: from :func:`~opendp_optimal_select.ratings.run_experiment`
+    """
+    figure, axes = _figure()
+    for rate, row in zip(table.epsilons, table.utility, strict=True):
+        axes.plot(table.ks, 100.0 * row, "o-", label=f"ε = {rate:g}")
+    source = "generated ratings (simulation)" if table.generated else "ratings"
+    axes.set(
+        xlabel="answers k",
+        ylabel="utility, % of the best",
+        title=f"{source}: {table.users} users, {table.movies} movies",
+    )
+    axes.legend(frameon=False)
+    figure.savefig(path)

@@ -1,0 +1,251 @@
+"""A ring client that can be run: exact integer weights on ``n`` points, an exact privacy map.
+
+Values are points ``0..n-1`` of a ring with ``n`` points, ``2 pi / n`` apart. The weights of the
+noise are integers whose neighbouring ratios are compared with ``exp`` of the loss per step in
+exact arithmetic, and draws are exact: a uniform integer below the total picks the weight.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import secrets
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+import opendp.prelude as dp
+from scipy.optimize import linprog
+from scipy.sparse import coo_matrix
+
+from opendp_optimal_select._checks import positive_float, positive_integer
+from opendp_optimal_select._opendp import partial
+from opendp_optimal_select.noise import FloatArray
+from opendp_optimal_select.rounding import exp_lower, float_above
+
+ClientKind = Literal["optimal", "laplace"]
+MAX_SHAPES = 5000
+_TOTAL_BITS = 62
+
+
+@dataclass(frozen=True)
+class RingNoise:
+    """Noise on a ring of points, and the answers that go with it.
+
+    The privacy of the weights is checked, exactly, when the object is made.
+
+    :param step_epsilon: privacy loss between neighbouring points
+    :param weights: integer weight of each displacement ``0..n-1``
+    :param answers: the answers, as displacements from the signal
+    """
+
+    step_epsilon: float
+    weights: tuple[int, ...]
+    answers: tuple[int, ...]
+    _cumulative: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the weights exactly."""
+        positive_float("step_epsilon", self.step_epsilon)
+        n = len(self.weights)
+        if n < 3 or any(not isinstance(w, int) or w < 1 for w in self.weights):
+            raise ValueError("weights must be three or more integers above 0")
+        if len(set(self.answers)) != len(self.answers) or not self.answers:
+            raise ValueError(f"answers ({self.answers}) must be distinct")
+        if any(not 0 <= a < n for a in self.answers):
+            raise ValueError(f"answers ({self.answers}) must be from 0 to {n - 1}")
+        bound = exp_lower(Fraction(self.step_epsilon))
+        for i in range(n):
+            low, high = sorted((self.weights[i - 1], self.weights[i]))
+            if high * bound.denominator > low * bound.numerator:
+                raise ValueError(
+                    f"weights (between {(i - 1) % n} and {i}) must differ by a factor of at most "
+                    f"exp({self.step_epsilon})"
+                )
+        object.__setattr__(self, "_cumulative", tuple(itertools.accumulate(self.weights)))
+
+    @property
+    def points(self) -> int:
+        """Number of points of the ring."""
+        return len(self.weights)
+
+    @property
+    def cost(self) -> float:
+        """Expected arc to the nearest answer, in radians."""
+        n = self.points
+        arcs = [min(_steps(i + a, n) for a in self.answers) for i in range(n)]
+        total = sum(w * arc for w, arc in zip(self.weights, arcs, strict=True))
+        return 2.0 * math.pi / n * (total / self._cumulative[-1])
+
+    def draw(self) -> int:
+        """Return one exact draw of the displacement, from the system's secure source."""
+        return bisect_right(self._cumulative, secrets.randbelow(self._cumulative[-1]))
+
+    def loss(self, distance: int) -> float:
+        """Return the privacy loss between values ``distance`` apart, rounded up.
+
+        :param distance: number of points between them
+        """
+        steps = min(int(distance), self.points // 2)
+        return float_above(Fraction(self.step_epsilon) * steps)
+
+
+def design_ring(
+    epsilon: float, k: int, points: int, *, client: ClientKind = "optimal"
+) -> RingNoise:
+    """Return the best noise and answers on a ring of ``points`` points.
+
+    Compared with the continuous ring, rounding values and answers to the points costs at most half
+    a step each, ``pi / points``.
+
+    :param epsilon: privacy loss per radian
+    :param k: number of answers
+    :param points: number of points of the ring
+    :param client: ``"optimal"`` solves a linear programme per shape of answers; ``"laplace"``
+        keeps the density ``exp(-epsilon * distance)`` and optimises the answers only
+
+    >>> design_ring(0.375, 2, 24).answers
+    (0, 11)
+    """
+    epsilon = positive_float("epsilon", epsilon)
+    points = positive_integer("points", points, at_most=100_000)
+    if points < 3:
+        raise ValueError(f"points ({points}) must be at least 3")
+    k = positive_integer("k", k, at_most=points)
+    if client not in ("optimal", "laplace"):
+        raise ValueError(f"client ({client!r}) must be 'optimal' or 'laplace'")
+    count = math.comb(points - 1, k - 1)
+    if count > MAX_SHAPES:
+        raise ValueError(
+            f"points ({points}) and k ({k}) must leave at most {MAX_SHAPES} shapes, not {count}"
+        )
+    step = epsilon * 2.0 * math.pi / points
+    best: tuple[float, FloatArray, tuple[int, ...]] | None = None
+    for shape in itertools.combinations(range(1, points), k - 1):
+        answers = (0, *shape)
+        if not _canonical(answers, points):
+            continue
+        costs = _costs(answers, points)
+        if client == "optimal":
+            masses, turned = _solve(costs, step), answers
+        else:
+            masses, turned = _laplace(costs, step, answers)
+        value = float(masses @ _costs(turned, points))
+        if best is None or value < best[0] - 1e-12:
+            best = value, masses, turned
+    assert best is not None
+    return RingNoise(step, _integers(best[1], step), best[2])
+
+
+def make_ring_selection(
+    input_domain: dp.Domain, input_metric: dp.Metric, noise: RingNoise
+) -> dp.Measurement:
+    """Return a measurement that releases ``k`` points of a ring around a noisy one.
+
+    Integers are taken modulo the number of points. Between values ``d_in`` apart it loses
+    ``step_epsilon * min(d_in, points // 2)``, rounded up.
+
+    :param input_domain: ``dp.atom_domain(T=int)``
+    :param input_metric: ``dp.absolute_distance(T=int)``
+    :param noise: from :func:`design_ring`
+    :returns: a measurement whose release is a list of ``k`` distinct points
+
+    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
+    >>> meas = make_ring_selection(*space, design_ring(0.375, 2, 24))
+    >>> len(set(meas(5))), meas.map(100) == meas.map(12)
+    (2, True)
+    """
+    if str(input_domain.type) != "AtomDomain<i32>":
+        raise ValueError(f"input_domain ({input_domain}) must be dp.atom_domain(T=int)")
+    if str(input_metric.type) != "AbsoluteDistance<i32>":
+        raise ValueError(f"input_metric ({input_metric}) must be dp.absolute_distance(T=int)")
+    if not isinstance(noise, RingNoise):
+        raise ValueError(f"noise (a {type(noise).__name__}) must be a RingNoise")
+    n = noise.points
+
+    def release(value: int) -> list[int]:
+        signal = value + noise.draw()
+        return [(signal + a) % n for a in noise.answers]
+
+    return dp.m.make_user_measurement(
+        input_domain, input_metric, dp.max_divergence(), release, noise.loss, TO="Vec<i32>"
+    )
+
+
+def then_ring_selection(*args: Any, **kwargs: Any) -> Any:
+    """Return :func:`make_ring_selection` waiting for its input space, for use after ``>>``.
+
+    :param args: see :func:`make_ring_selection`
+    :param kwargs: see :func:`make_ring_selection`
+    """
+    return partial(
+        lambda input_domain, input_metric: make_ring_selection(
+            input_domain, input_metric, *args, **kwargs
+        )
+    )
+
+
+def _steps(displacement: int, n: int) -> int:
+    around = displacement % n
+    return min(around, n - around)
+
+
+def _canonical(answers: tuple[int, ...], n: int) -> bool:
+    """Return whether the last gap is the largest: each shape has a rotation for which it is."""
+    gaps = [b - a for a, b in itertools.pairwise(answers)]
+    return n - sum(gaps) >= max(gaps, default=0)
+
+
+def _costs(answers: tuple[int, ...], n: int) -> FloatArray:
+    return np.array([min(_steps(i + a, n) for a in answers) for i in range(n)], dtype=np.float64)
+
+
+def _laplace(
+    costs: FloatArray, step: float, answers: tuple[int, ...]
+) -> tuple[FloatArray, tuple[int, ...]]:
+    n = costs.size
+    masses = np.exp(-step * np.array([_steps(i, n) for i in range(n)]))
+    masses /= masses.sum()
+    turns = [float(masses @ np.roll(costs, -t)) for t in range(n)]
+    turn = int(np.argmin(turns))
+    return masses, tuple((a + turn) % n for a in answers)
+
+
+def _solve(costs: FloatArray, step: float) -> FloatArray:
+    n = costs.size
+    here = np.arange(n)
+    following = (here + 1) % n
+    grow = np.full(n, -math.exp(step))
+    ones = np.ones(n)
+    rows = np.concatenate([here, here, n + here, n + here])
+    columns = np.concatenate([here, following, following, here])
+    matrix = coo_matrix((np.concatenate([ones, grow, ones, grow]), (rows, columns))).tocsr()
+    result = linprog(
+        costs,
+        A_ub=matrix,
+        b_ub=np.zeros(2 * n),
+        A_eq=np.ones((1, n)),
+        b_eq=[1.0],
+        method="highs",
+    )
+    masses = np.ones(n) if result.x is None else np.asarray(result.x).clip(1e-300)
+    return np.asarray(masses / masses.sum())
+
+
+def _integers(masses: FloatArray, step: float) -> tuple[int, ...]:
+    """Return integer weights close to ``masses`` that keep the ratio ``exp(step)`` exactly."""
+    n = masses.size
+    bound = exp_lower(Fraction(step))
+    weights = [max(1, math.floor(float(m) * 2.0**_TOTAL_BITS)) for m in masses]
+    # Lower each weight to what its neighbours allow; weights only fall, so this ends.
+    start = min(range(n), key=lambda i: weights[i])
+    for _ in range(2):
+        for direction in (1, -1):
+            for i in range(n):
+                here, there = (start + direction * (i + 1)) % n, (start + direction * i) % n
+                allowed = weights[there] * bound.numerator // bound.denominator
+                weights[here] = min(weights[here], max(allowed, 1))
+    return tuple(weights)
