@@ -153,8 +153,10 @@ class _Programme:
         self.column = np.minimum(index, blocks - 1 - index) if fold else index
         middle = (padded[:-1] + padded[1:]) / (2.0 * cells)
         scale = np.zeros(int(self.column[-1 if not fold else blocks // 2]) + 1)
-        # The optimum decays like this; in these units all variables are of order one.
-        np.maximum.at(scale, self.column, self.widths * np.exp(-epsilon * np.abs(middle)))
+        # The optimum decays like this until its last unit holds about delta; in these units all
+        # variables are of order one.
+        decay = np.maximum(np.exp(-epsilon * np.abs(middle)), max(0.1 * delta, 1e-7))
+        np.maximum.at(scale, self.column, self.widths * decay)
         self.scale = scale / scale.sum()
         self.rows = np.zeros((64, self.base))  # coefficients of cuts on base cells, over delta
         self.cuts = self.rounds = 0
@@ -172,6 +174,7 @@ class _Programme:
             ("output_flag", False),
             ("threads", 1),
             ("solver", "simplex"),
+            ("small_matrix_value", _DROP),
             ("primal_feasibility_tolerance", _TOLERANCE),
             ("dual_feasibility_tolerance", _TOLERANCE),
         ):
@@ -464,8 +467,9 @@ def refine(
 ) -> CuttingResult:
     """Double the cells until (upper - lower) / lower is at most ``gap`` or the time is up.
 
-    Every level's bounds are valid, so the best of each are kept. The support is that of the
-    truncated Laplace mechanism plus one sensitivity, unless ``radius`` says otherwise.
+    Every level's bounds are valid, so the best of each are kept. Unless ``radius`` says otherwise,
+    the support is half as wide again as that of the truncated Laplace mechanism: with its own
+    support, as in the paper, the lower bound stays away from the optimum however fine the cells.
 
     >>> refine(1.0, 0.2, gap=0.5).status
     'gap'
@@ -474,7 +478,7 @@ def refine(
     _positive("time_limit", time_limit)
     _positive("start_cells", start_cells)
     if radius is None:
-        radius = math.ceil(truncated_laplace_radius(epsilon, delta)) + 1.0
+        radius = math.ceil(1.5 * truncated_laplace_radius(epsilon, delta)) + 1.0
     began = time.perf_counter()
     best: CuttingResult | None = None
     cells, iterations, status = start_cells, 0, ""
