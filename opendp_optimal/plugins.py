@@ -138,6 +138,12 @@ class Plugins:
             return {}
         return staged
 
+    def _use(self, added: Registered, use: Callable[[Registered], None]) -> None:
+        try:
+            use(added)
+        except ValueError as error:
+            self._fail(added.distribution, added.name, _words(error))
+
     def _fail(self, distribution: str, entry_point: str, reason: str) -> None:
         failure = Failure(distribution, entry_point, reason)
         self.failures.append(failure)
@@ -180,20 +186,24 @@ def discover(points: Iterable[EntryPoint] | None = None) -> Plugins:
 
 @cache
 def load() -> Plugins:
-    """Load every installed plugin, once, and give their mechanisms to the Context API.
+    """Load every installed plugin, once, and put what they add to use.
 
-    Safe to call again: the second call returns what the first one found.
+    Mechanisms go to the Context API, losses can be asked for by name, folders of tables are
+    searched. Safe to call again: the second call returns what the first one found.
 
     :returns: the plugins, what they add, and the failures.
     """
     from opendp_optimal.measure import enroll
+    from opendp_optimal.spec.registry import add_loss
+    from opendp_optimal.table.cache import add_directory
 
     result = discover()
     for mechanism in result.mechanisms.values():
-        try:
-            enroll(mechanism.value, mechanism.name)
-        except ValueError as error:
-            result._fail(mechanism.distribution, mechanism.name, _words(error))
+        result._use(mechanism, lambda added: enroll(added.value, added.name))
+    for loss in result.losses.values():
+        result._use(loss, lambda added: add_loss(added.value))
+    for directory in result.tables.values():
+        result._use(directory, lambda added: add_directory(added.value))
     return result
 
 
@@ -242,10 +252,13 @@ def _mechanism(make: Any, *, name: str | None = None) -> tuple[str, Any]:
 
 
 def _loss(loss: Any) -> tuple[str, Any]:
-    name = getattr(loss, "name", None)
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"loss ({loss!r}) must be a Loss with a name")
-    return name, loss
+    from opendp_optimal.spec.loss import Loss
+
+    if not isinstance(loss, Loss) or not loss.custom:
+        raise ValueError(f"loss ({loss!r}) must be a Loss with a function")
+    if loss.name in ("l1", "l2") or loss.name.startswith("pinball"):
+        raise ValueError(f"name {loss.name!r} is a built-in loss of {OWN}")
+    return loss.name, loss
 
 
 def _directory(directory: Any) -> tuple[str, Any]:

@@ -174,7 +174,7 @@ def _real(value: Any) -> bool:
 
 
 def _table(space: Space, design: Design, loss: LossLike, gap: float, cache: bool) -> NoiseTable:
-    # Late: tests replace it to count how often a problem is solved.
+    # Late, by its public name: that is the one door to the engine.
     import opendp_optimal
 
     whole = None

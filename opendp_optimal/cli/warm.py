@@ -1,0 +1,172 @@
+"""``opendp-optimal warm``: solve a grid of targets ahead of time."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+
+import click
+
+from opendp_optimal.cli.terminal import (
+    FAILED,
+    GAP_NOT_REACHED,
+    console,
+    gap_option,
+    json_option,
+    listed,
+    note,
+    print_json,
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One table to have in the cache."""
+
+    epsilon: float
+    delta: float
+    loss: str
+    integer_sensitivity: int | None
+    gap: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a job: its gap, or why it failed."""
+
+    job: Job
+    status: str
+    gap: float | None
+    seconds: float
+    reason: str = ""
+
+
+@click.command()
+@click.option("--epsilon", "epsilons", required=True, help="Epsilons, separated by commas.")
+@click.option("--delta", "deltas", required=True, help="Deltas, separated by commas.")
+@click.option("--loss", "losses", multiple=True, default=["l1"], help="Repeat for more losses.")
+@click.option(
+    "--integer",
+    "sensitivities",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="Also for integer queries of this sensitivity; repeat for more.",
+)
+@click.option("--no-real", is_flag=True, help="Leave out the tables for real queries.")
+@gap_option
+@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")
+@json_option
+def warm(
+    epsilons: str,
+    deltas: str,
+    losses: tuple[str, ...],
+    sensitivities: tuple[int, ...],
+    no_real: bool,
+    gap: float,
+    jobs: int,
+    as_json: bool,
+) -> int:
+    """Solve a grid of targets and keep the tables in the cache.
+
+    Can be interrupted and started again: what is there is not solved twice. Exits with 3 if a gap
+    was not reached, with 1 if a target failed.
+    """
+    kinds: list[int | None] = ([] if no_real else [None]) + list(sensitivities)
+    if not kinds:
+        raise click.UsageError("--no-real needs at least one --integer.")
+    grid = [
+        Job(epsilon, delta, loss, kind, gap)
+        for epsilon, delta, loss, kind in itertools.product(
+            listed(epsilons, "epsilon"), listed(deltas, "delta"), losses, kinds
+        )
+    ]
+    outcomes = run(grid, jobs)
+    counts = {
+        status: sum(o.status == status for o in outcomes)
+        for status in ("solved", "there", "gap not reached", "failed")
+    }
+    if as_json:
+        print_json({"counts": counts, "tables": [asdict(outcome) for outcome in outcomes]})
+    else:
+        click.echo(", ".join(f"{count} {status}" for status, count in counts.items()))
+    for outcome in outcomes:
+        if outcome.status == "failed":
+            note(f"failed: {outcome.job}: {outcome.reason}")
+    if counts["failed"]:
+        return FAILED
+    return GAP_NOT_REACHED if counts["gap not reached"] else 0
+
+
+def run(grid: Sequence[Job], jobs: int) -> list[Outcome]:
+    """Do all jobs in several processes, with a progress bar on stderr."""
+    outcomes = []
+    # Workers are stopped at once on Ctrl-C: a table appears in the cache in one step or not at all.
+    with (
+        multiprocessing.get_context("spawn").Pool(min(jobs, len(grid)), _ignore_interrupts) as pool,
+        _bar(len(grid)) as advance,
+    ):
+        for outcome in pool.imap_unordered(attempt, grid):
+            outcomes.append(outcome)
+            advance(outcome)
+    return sorted(outcomes, key=lambda o: grid.index(o.job))
+
+
+def attempt(job: Job) -> Outcome:
+    """Make sure that one table is in the cache."""
+    import opendp_optimal
+
+    # So that losses and tables of plugins are known in this process too.
+    opendp_optimal.load_plugins()
+    started = time.perf_counter()
+    asked = {
+        "epsilon": job.epsilon,
+        "delta": job.delta,
+        "loss": job.loss,
+        "integer_sensitivity": job.integer_sensitivity,
+    }
+    steps: list[str] = []
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            table = opendp_optimal.solve(**asked, gap=job.gap, progress=steps.append)
+    except Exception as error:
+        seconds = time.perf_counter() - started
+        return Outcome(job, "failed", None, seconds, f"{type(error).__name__}: {error}")
+    seconds = time.perf_counter() - started
+    status = "gap not reached" if table.gap > job.gap else "solved" if steps else "there"
+    return Outcome(job, status, table.gap, seconds)
+
+
+def _ignore_interrupts() -> None:
+    # Ctrl-C reaches the whole group of processes; the parent decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Callable[[Outcome], None]]:
+    if not sys.stderr.isatty():
+        done = itertools.count(1)
+
+        def line(outcome: Outcome) -> None:
+            job = outcome.job
+            kind = "real" if job.integer_sensitivity is None else f"int {job.integer_sensitivity}"
+            note(
+                f"{next(done)}/{total} {kind} {job.loss} epsilon {job.epsilon:g} delta "
+                f"{job.delta:g}: {outcome.status} ({outcome.seconds:.2f} s)"
+            )
+
+        yield line
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console(stderr=True)) as progress:
+        task = progress.add_task("tables", total=total)
+        yield lambda outcome: progress.advance(task)
