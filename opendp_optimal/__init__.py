@@ -1,1 +1,46 @@
 """Provably optimal differentially private noise for OpenDP."""
+
+from opendp_optimal.engine import solve
+from opendp_optimal.errors import CertificateError, GapWarning, SolverError, TableFormatError
+from opendp_optimal.hookspecs import hookimpl
+from opendp_optimal.measure import (
+    Deferred,
+    compose,
+    frame_query,
+    make_frame_count,
+    make_frame_histogram,
+    make_frame_sum,
+    make_optimal,
+    make_optimal_noise,
+    then_frame_count,
+    then_frame_histogram,
+    then_frame_sum,
+    then_optimal_noise,
+)
+from opendp_optimal.plugins import load as load_plugins
+from opendp_optimal.spec.loss import Loss
+from opendp_optimal.table import NoiseTable
+
+__all__ = [
+    "CertificateError",
+    "Deferred",
+    "GapWarning",
+    "Loss",
+    "NoiseTable",
+    "SolverError",
+    "TableFormatError",
+    "compose",
+    "frame_query",
+    "hookimpl",
+    "load_plugins",
+    "make_frame_count",
+    "make_frame_histogram",
+    "make_frame_sum",
+    "make_optimal",
+    "make_optimal_noise",
+    "solve",
+    "then_frame_count",
+    "then_frame_histogram",
+    "then_frame_sum",
+    "then_optimal_noise",
+]
