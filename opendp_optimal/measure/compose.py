@@ -16,6 +16,7 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import opendp.prelude as dp
 
 from opendp_optimal.measure._opendp import links
@@ -24,6 +25,8 @@ from opendp_optimal.spec.exact import float_up
 from opendp_optimal.table import NoiseTable
 
 __all__ = ["compose"]
+
+FloatArray = npt.NDArray[np.float64]
 
 DOTS = 256
 """Grid points of a profile up to its designed epsilon."""
@@ -162,8 +165,22 @@ def _pessimistic(curve: Callable[[float], float], epsilon: float, step: float) -
     above = np.array([curve(float(k * step)) for k in positive])
     decay = np.exp(-positive[1:] * step)
     below = np.minimum(1.0, (-np.expm1(-positive[1:] * step) + decay * above[1:]) * (1 + 1e-15))
-    return pld_pmf.create_pmf_pessimistic_connect_dots(
-        step,
-        np.concatenate([-positive[:0:-1], positive]),
-        np.concatenate([below[::-1], above]),
-    )
+    rounded = np.concatenate([-positive[:0:-1], positive])
+    # True profiles never rise and are convex in exp(epsilon): whatever lies above that is slack.
+    deltas = np.minimum.accumulate(np.concatenate([below[::-1], above]))
+    kept = _lower_hull(np.exp(rounded * step), deltas)
+    return pld_pmf.create_pmf_pessimistic_connect_dots(step, rounded[kept], deltas[kept])
+
+
+def _lower_hull(x: FloatArray, y: FloatArray) -> list[int]:
+    """Return the indices of the lower convex hull, the point (0, 1) included in its making."""
+    hull: list[int] = [-1]
+    for i in range(len(x)):
+        while len(hull) > 1:
+            a, b = hull[-2], hull[-1]
+            left = (0.0, 1.0) if a < 0 else (x[a], y[a])
+            if (y[b] - left[1]) * (x[i] - left[0]) < (y[i] - left[1]) * (x[b] - left[0]):
+                break
+            hull.pop()
+        hull.append(i)
+    return hull[1:]

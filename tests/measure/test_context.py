@@ -139,7 +139,8 @@ def test_a_query_without_budget_names_it() -> None:
 def test_a_missing_parameter_before_the_noise_is_refused() -> None:
     ctx = context(split_evenly_over=1)
     with pytest.raises(TypeError, match="every step before it must have its parameters"):
-        ctx.query().clamp((0.0, 1.0)).resize(constant=0.5).mean().optimal().release()
+        query = ctx.query().clamp((0.0, 1.0)).resize(constant=0.5).mean().optimal()
+        query.release(bounds=(1, 2000), T=int)
 
 
 @pytest.mark.parametrize(

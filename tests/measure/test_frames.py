@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opendp_optimal import frame_query, then_frame_sum, then_optimal_noise
+from opendp_optimal import frame_query, then_frame_count, then_frame_sum, then_optimal_noise
 
 pl = pytest.importorskip("polars")
 dp.enable_features("contrib")
@@ -81,9 +81,9 @@ def test_one_row_moves_the_sum_by_at_most_the_map(
 
 def test_bounds_on_contributions() -> None:
     ctx = context(1, [dp.polars.Bound(per_group=2), dp.polars.Bound(by=("town",), num_groups=1)])
-    query = frame_query(ctx).frame_count()
-    assert query.resolve(allow_transformations=True).map(ctx.d_in) == 2
-    assert isinstance(query.optimal().release(), int)
+    count = ctx.accountant.input_space >> then_frame_count()
+    assert count.map(ctx.d_in) == 2
+    assert isinstance(frame_query(ctx).frame_count().optimal().release(), int)
 
 
 def test_bad_arguments() -> None:
