@@ -1,6 +1,6 @@
 """``opendp-optimal select ...``: results on standard output, progress on standard error.
 
-Exit codes: 0 done, 1 failed, 2 bad arguments, 3 an audit that refutes the claim.
+Exit codes: 0 done, 1 failed (also an audit that refutes the claim), 2 bad arguments.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def audit_command(k: int, epsilon: float, draws: int, false_alarm: float, as_jso
         click.echo(f"claimed {report.claimed:.6f}, proven at least {report.proven:.6f}")
         click.echo("REFUTED" if report.violated else "not refuted")
     if report.violated:
-        raise click.exceptions.Exit(3)
+        raise click.exceptions.Exit(1)
 
 
 @select.command(name="ratings")

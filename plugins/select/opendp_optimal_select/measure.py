@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import opendp.prelude as dp
 
 from opendp_optimal_select._checks import positive_integer
-from opendp_optimal_select._opendp import partial, postprocess, privacy_loss
+from opendp_optimal_select._opendp import partial, postprocess
 from opendp_optimal_select.catalogue import Catalogue
-from opendp_optimal_select.disutility import Disutility
+from opendp_optimal_select.disutility import Disutility, check_disutility
 from opendp_optimal_select.geographic import GeographicPrivacy, rate
 from opendp_optimal_select.offsets import offsets
 
@@ -60,7 +62,11 @@ def make_multi_selection(
     if catalogue is not None:
         _check_catalogue(catalogue, k)
     noise = dp.m.make_laplace(input_domain, input_metric, scale=laplace_scale(per_unit))
-    steps = _offsets(k, per_unit, disutility)
+    if disutility is not None:
+        check_disutility(disutility, epsilon=per_unit)
+    # The Context API builds a thousand measurements to find its epsilon and releases from one:
+    # the offsets wait for the first release.
+    steps = cache(lambda: offsets(k, epsilon=per_unit, disutility=disutility))
     return _respond(noise, steps, catalogue)
 
 
@@ -89,8 +95,7 @@ def laplace_scale(per_unit: float) -> float:
     scale = 1.0 / per_unit
     if not math.isfinite(scale) or scale <= 0.0:
         raise ValueError(f"epsilon ({per_unit}) must have a finite reciprocal above 0")
-    space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
-    while privacy_loss(dp.m.make_laplace(*space, scale=scale), 1.0) > per_unit:
+    while Fraction(scale) * Fraction(per_unit) < 1:
         scale = math.nextafter(scale, math.inf)
     return scale
 
@@ -102,25 +107,12 @@ def register() -> None:
     enroll(make_multi_selection, "multi_selection")
 
 
-def _offsets(k: int, epsilon: float, disutility: Disutility | None) -> tuple[float, ...]:
-    # The Context API tries many epsilons to find the one it wants; only a general disutility is
-    # worth remembering.
-    if disutility is None:
-        return offsets(k, epsilon=epsilon)
-    return _remembered_offsets(k, epsilon, disutility)
-
-
-@lru_cache(maxsize=64)
-def _remembered_offsets(k: int, epsilon: float, disutility: Disutility) -> tuple[float, ...]:
-    return offsets(k, epsilon=epsilon, disutility=disutility)
-
-
 def _respond(
-    noise: dp.Measurement, steps: tuple[float, ...], catalogue: Catalogue | None
+    noise: dp.Measurement, steps: Callable[[], tuple[float, ...]], catalogue: Catalogue | None
 ) -> dp.Measurement:
     if catalogue is None:
-        return postprocess(noise, lambda signal: [signal + a for a in steps], "Vec<f64>")
-    return postprocess(noise, lambda signal: catalogue.answer(signal, steps), "ExtrinsicObject")
+        return postprocess(noise, lambda signal: [signal + a for a in steps()], "Vec<f64>")
+    return postprocess(noise, lambda signal: catalogue.answer(signal, steps()), "ExtrinsicObject")
 
 
 def _check_space(input_domain: dp.Domain, input_metric: dp.Metric) -> None:

@@ -82,7 +82,7 @@ def placement_cost(offsets: tuple[float, ...], noise: SymmetricNoise) -> float:
 
     >>> from opendp_optimal_select.noise import LaplaceNoise
     >>> round(placement_cost((-0.5, 0.0, 0.5), LaplaceNoise(1.0)), 6)
-    0.655488
+    0.65546
     """
     points = np.asarray(offsets, dtype=np.float64)
     if points.ndim != 1 or points.size == 0 or np.any(np.diff(points) < 0.0):

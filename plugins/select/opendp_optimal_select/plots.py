@@ -129,7 +129,7 @@ def plot_utility(path: Path, table: UtilityTable) -> None:
     axes.set(
         xlabel="answers k",
         ylabel="utility, % of the best",
-        title=f"{source}: {table.users} users, {table.movies} movies",
     )
+    axes.set_title(f"{source}: {table.users} users, {table.movies} movies", fontsize=9)
     axes.legend(frameon=False)
     figure.savefig(path)

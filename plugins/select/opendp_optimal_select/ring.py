@@ -21,6 +21,8 @@ from opendp_optimal_select.ring_certificate import RingDensity, density_from, lo
 from opendp_optimal_select.ring_shape import CellModel, rate_bounds
 from opendp_optimal_select.rounding import PI_LOWER, PI_UPPER, float_above, float_below
 
+_POLISH = 4
+
 Progress = Callable[[float], None]
 """Told the width of the enclosure so far."""
 
@@ -60,7 +62,7 @@ def laplace_ring(k: int, *, epsilon: float) -> tuple[float, tuple[float, ...]]:
     :param epsilon: privacy loss per unit of arc length
 
     >>> round(laplace_ring(2, epsilon=0.375)[0], 4)
-    0.7427
+    0.7429
     """
     k, epsilon = positive_integer("k", k), positive_float("epsilon", epsilon)
     side = _laplace_side(k, epsilon) if k > 1 else []
@@ -190,6 +192,7 @@ class _Search:
     def result(self) -> RingOptimum:
         """Return the enclosure in radians, rounded outwards."""
         assert self.best is not None
+        self._polish()
         model = self.best.model
         upper = float_above(2 * PI_UPPER * self.best.cost_above())
         lower = float_below(2 * PI_LOWER * max(Fraction(0), Fraction(self._boxes[0][0])))
@@ -206,6 +209,12 @@ class _Search:
             discretisation=float(2 * PI_UPPER * self.rate_upper * widest * widest / 12),
             programmes=self.programmes,
         )
+
+    def _polish(self) -> None:
+        """Solve the best shape once more, on a finer grid, for a better upper bound."""
+        assert self.best is not None
+        self.cells *= _POLISH
+        self._try(self.best.model.gaps)
 
     def _laplace_gaps(self) -> tuple[Fraction, ...]:
         points = laplace_ring(self.k, epsilon=self.epsilon)[1]

@@ -1,0 +1,35 @@
+import math
+
+import pytest
+
+from opendp_optimal_select import check_disutility, cost, offsets
+
+
+@pytest.mark.parametrize(
+    "h", [float, math.sqrt, math.log1p, lambda t: t**3, lambda t: math.expm1(0.5 * t)]
+)
+def test_good_ones_pass(h):
+    check_disutility(h, epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    ("h", "message"),
+    [
+        (3, "must be a function"),
+        (lambda t: t + 1.0, "must be 0 at 0"),
+        (lambda t: t * math.exp(-t), "must not decrease"),
+        (lambda t: -t, "must not decrease"),
+        (lambda t: 0.0, "must increase"),
+        (lambda t: 1.0 if t > 0 else 0.0, "continuous at 0"),
+        (lambda t: math.nan, "must be finite"),
+        (lambda t: math.expm1(t * t), "must be finite|more slowly"),
+        (lambda t: math.expm1(2.0 * t), "more slowly than"),
+        (lambda t: math.expm1(t), "more slowly than"),
+        (lambda t: 1.0 / (t - 0.0), "raises ZeroDivisionError"),
+        (lambda t: None, "raises TypeError"),
+    ],
+)
+def test_bad_ones_are_refused_everywhere(h, message):
+    for function in (offsets, cost):
+        with pytest.raises(ValueError, match=message):
+            function(3, epsilon=1.0, disutility=h)

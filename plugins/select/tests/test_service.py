@@ -1,0 +1,145 @@
+"""The reference service over a real socket on the loopback address."""
+
+import http.client
+import socket
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from opendp_optimal_select import Catalogue, Client, MessageError, Request, Response, Server
+from opendp_optimal_select.messages import MAX_REQUEST_BYTES
+from opendp_optimal_select.service import http_transport
+
+pytest.importorskip("starlette", reason="the extra opendp-optimal-select[service] is not installed")
+uvicorn = pytest.importorskip(
+    "uvicorn", reason="the extra opendp-optimal-select[service] is not installed"
+)
+
+PATIENCE = 10.0
+
+
+@contextmanager
+def serving(server):
+    """Run the service on a free port and give the port."""
+    from opendp_optimal_select.service import application
+
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        application(server, read_seconds=0.5), log_level="critical", lifespan="off", ws="none"
+    )
+    runner = uvicorn.Server(config)
+    thread = threading.Thread(target=runner.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + PATIENCE
+    while not runner.started and time.monotonic() < deadline:
+        time.sleep(0.01)
+    try:
+        assert runner.started
+        yield listener.getsockname()[1]
+    finally:
+        runner.should_exit = True
+        thread.join(PATIENCE)
+        listener.close()
+    assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def port():
+    with serving(Server(Catalogue(range(1000), [f"item {i}" for i in range(1000)]))) as number:
+        yield number
+
+
+def post(port, body, kind="application/json", path="/select", method="POST"):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        connection.request(method, path, body, {"content-type": kind})
+        reply = connection.getresponse()
+        return reply.status, reply.read()
+    finally:
+        connection.close()
+
+
+def test_a_client_asks_over_the_network(port):
+    transport = http_transport(f"http://127.0.0.1:{port}")
+    for k in (1, 3, 8):
+        answer = Client(epsilon=0.5, k=k).ask(500.0, transport)
+        assert str(answer.item).startswith("item ")
+
+
+GOOD = Request(500.0, "laplace", 2.0, 3).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"\xff\x00", 400),
+        (b"[" * 50000, 400),
+        (GOOD.replace(b"500.0", b"NaN"), 400),
+        (GOOD.replace(b"500.0", b"1e400"), 400),
+        (GOOD.replace(b'"k":3', b'"k":0'), 400),
+        (GOOD.replace(b'"k":3', b'"k":101'), 400),
+        (GOOD.replace(b'"k":3', b'"k":3,"choice":1'), 400),
+        (b" " * (MAX_REQUEST_BYTES + 1), 413),
+        (b" " * (40 * MAX_REQUEST_BYTES), 413),
+    ],
+)
+def test_bad_messages_get_an_error_and_the_service_goes_on(port, body, status):
+    try:
+        found, reply = post(port, body)
+    except (BrokenPipeError, ConnectionResetError):
+        # The service hung up in the middle of an oversized body, as it may.
+        assert status == 413
+    else:
+        assert found == status
+        with pytest.raises(MessageError, match="the server refused"):
+            Response.decode(reply, k=3)
+    found, reply = post(port, GOOD)
+    assert found == 200
+    assert len(Response.decode(reply, k=3).answers) == 3
+
+
+def test_other_doors_are_closed(port):
+    assert post(port, GOOD, kind="text/plain")[0] == 415
+    assert post(port, None, path="/health", method="GET")[0] == 200
+    assert post(port, None, method="GET")[0] == 405
+    assert post(port, GOOD, path="/other")[0] == 404
+
+
+def test_half_a_request_times_out_and_the_service_goes_on(port):
+    head = b"POST /select HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as sock:
+        sock.sendall(head + b"content-length: 100\r\n\r\n{")
+        assert b" 408 " in sock.recv(4096)
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as sock:
+        sock.sendall(b"\x00\x01\x02 nonsense\r\n\r\n")
+        assert b"400" in sock.recv(4096)
+    assert post(port, GOOD)[0] == 200
+
+
+def test_a_failure_inside_shows_nothing_and_the_service_goes_on():
+    class Broken(Server):
+        def respond(self, request):
+            if request.k == 1:
+                raise RuntimeError("secret")
+            return super().respond(request)
+
+    with serving(Broken(Catalogue([1.0, 2.0, 3.0], ["a", "b", "c"]))) as number:
+        status, reply = post(number, GOOD.replace(b'"k":3', b'"k":1'))
+        assert status == 500
+        assert b"secret" not in reply
+        assert post(number, GOOD)[0] == 200
+
+
+def test_transport_errors():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = free.getsockname()[1]
+    with pytest.raises(ConnectionError, match="no answer from the service"):
+        http_transport(f"http://127.0.0.1:{nobody}", timeout=2.0)(b"{}")
+    with pytest.raises(ValueError, match=r"url \('ftp://x'\) must be http"):
+        http_transport("ftp://x")
