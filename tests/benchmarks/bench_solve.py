@@ -56,7 +56,7 @@ class PeerRun:
 
 
 def time_solve(epsilon: float, delta: float, loss: str, gap: float, repeats: int) -> dict[str, Any]:
-    from opendp_optimal import solve
+    from opendp_optimal.engine import solve
 
     times, table = [], None
     for _ in range(repeats):
@@ -82,10 +82,10 @@ def run_pair(
     from opendp_optimal.solve.cutting import refine
 
     epsilon, delta = pair
-    runs: list[dict[str, Any]] = []
+    traces: dict[int, PeerRun] = {}
     for cuts in options.cuts:
         report(f"cutting planes, {cuts} a round")
-        trace = PeerRun(lambda text, cuts=cuts: report(f"{cuts} a round: {text}"))
+        traces[cuts] = PeerRun(lambda text, cuts=cuts: report(f"{cuts} a round: {text}"))
         refine(
             epsilon,
             delta,
@@ -93,17 +93,21 @@ def run_pair(
             gap=options.gap,
             time_limit=options.time_limit,
             cuts_per_round=cuts,
-            progress=trace,
+            progress=traces[cuts],
         )
-        gap = max(options.gap, trace.gap)
-        if gap < math.inf:
-            seconds, cells = trace.reached(gap)
-            runs.append({"cuts": cuts, "gap": gap, "seconds": seconds, "cells": cells})
+    # A hair above the best gap, so that a faster run is not passed over for its last digits.
+    gap = max(options.gap, 1.001 * min(trace.gap for trace in traces.values()))
+    runs = [
+        {"cuts": cuts, "gap": gap, "seconds": seconds, "cells": cells}
+        for cuts, trace in traces.items()
+        if trace.gap <= gap < math.inf
+        for seconds, cells in [trace.reached(gap)]
+    ]
     row: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "loss": options.loss}
     if not runs:
         row |= {"peer": None, "peer_reached": False}
     else:
-        peer = min(runs, key=lambda run: (run["gap"], run["seconds"]))
+        peer = min(runs, key=lambda run: run["seconds"])
         report(f"solve, gap {peer['gap']:.2%}")
         ours = time_solve(epsilon, delta, options.loss, peer["gap"], options.repeats)
         row |= {
