@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +27,9 @@ Rule = Literal["lloyd", "quantile"]
 MAX_GRID = 10_000
 
 
-def grid_offsets(per_side: int, directions: int, *, scale: float, rule: Rule = "lloyd") -> Any:
+def grid_offsets(
+    per_side: int, directions: int, *, scale: float, rule: Rule = "lloyd"
+) -> FloatArray:
     """Return the ``(2 per_side + 1) ** directions`` points of the grid, one per row.
 
     With ``rule="quantile"`` the coordinates are those of appendix A.7 with ``per_side + 1`` in the
@@ -43,7 +46,7 @@ def grid_offsets(per_side: int, directions: int, *, scale: float, rule: Rule = "
     """
     per_side = positive_integer("per_side", per_side)
     directions = positive_integer("directions", directions)
-    noise = GaussianNoise(scale)
+    scale = positive_float("scale", scale)
     if rule not in ("lloyd", "quantile"):
         raise ValueError(f"rule ({rule!r}) must be 'lloyd' or 'quantile'")
     along = 2 * per_side + 1
@@ -52,8 +55,16 @@ def grid_offsets(per_side: int, directions: int, *, scale: float, rule: Rule = "
             f"per_side ({per_side}) and directions ({directions}) must give at most "
             f"{MAX_GRID} points, (2 per_side + 1) ** directions"
         )
-    axis = (lloyd_offsets if rule == "lloyd" else quantile_offsets)(along, noise)
-    return np.array(list(itertools.product(axis, repeat=directions)), dtype=np.float64)
+    return scale * _unit_grid(along, directions, rule)
+
+
+@lru_cache(maxsize=64)
+def _unit_grid(along: int, directions: int, rule: Rule) -> FloatArray:
+    place = lloyd_offsets if rule == "lloyd" else quantile_offsets
+    axis = place(along, GaussianNoise(1.0))
+    grid = np.array(list(itertools.product(axis, repeat=directions)), dtype=np.float64)
+    grid.flags.writeable = False
+    return grid
 
 
 @dataclass(frozen=True)
