@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from opendp_optimal.solve.cutting import (
+from opendp_optimal.solvers.cutting import (
     CuttingResult,
     Progress,
     cutting_planes,

@@ -1,0 +1,78 @@
+"""From a problem and a lattice to the two linear programmes that bound its optimum."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from opendp_optimal.model.lattice import Floats, LatticeProgram
+from opendp_optimal.spec.problem import NoiseProblem
+
+
+@dataclass(frozen=True)
+class BoundingPair:
+    """Two programmes on one lattice: ``above`` is a mechanism's, ``below`` a relaxation's."""
+
+    above: LatticeProgram
+    below: LatticeProgram
+
+
+def support_radius(epsilon: float, delta: float) -> float:
+    """Where truncated Laplace noise that uses half of delta ends, in sensitivities."""
+    return math.log1p(math.expm1(epsilon) / delta) / epsilon
+
+
+def lattice_radii(problem: NoiseProblem, cells: int) -> tuple[int, int]:
+    """Radii beyond which the optimum has no mass, and beyond which its prices are 0.
+
+    Beyond the support the prices fall from theirs at its end to 0; with the loss growing by one
+    unit a unit, the way they go grows by a factor e^epsilon each unit.
+    """
+    epsilon = problem.epsilon
+    delta = min(problem.delta, problem.impossible or 1.0)
+    end = support_radius(epsilon, delta)
+    unwind = math.log1p(end * math.expm1(epsilon)) / epsilon
+    mass = math.ceil(cells * (end + 1)) + 1
+    return mass, mass + math.ceil(cells * unwind)
+
+
+def floats(numerators: object, denominator: int) -> Floats:
+    """Costs as floats, for the solver."""
+    return np.asarray(np.array(numerators, dtype=float) / float(denominator))
+
+
+def build(problem: NoiseProblem, cells: int) -> BoundingPair:
+    """The programmes of a problem on the lattice with so many cells per sensitivity."""
+    inner, outer = lattice_radii(problem, cells)
+    outer += cells
+    bounded = False
+    if problem.support is not None:
+        edge = Fraction(problem.support) * (1 if problem.kind == "integer" else cells)
+        spread = Fraction(0 if problem.kind == "integer" else 1, 2)
+        inner = max(1, min(inner, math.floor(edge - spread)))
+        bounded = math.ceil(edge) < outer
+        outer = min(outer, math.ceil(edge))
+    cost_in = problem.cost(cells, inner)
+    cost_out = problem.cost(cells, outer)
+    real = problem.kind == "real"
+
+    def program(cost: Floats, radius: int, above: bool) -> LatticeProgram:
+        return LatticeProgram(
+            epsilon=problem.epsilon,
+            delta=problem.delta,
+            cells=cells,
+            radius=radius,
+            cost=cost,
+            atom_cost=cost_in.atom / cost_in.denominator if above and real else None,
+            folded=problem.folded,
+            monotone=("strict" if above else "relaxed") if problem.monotone else "",
+            tail_budget=problem.impossible if above or bounded else None,
+            pad=0 if above or bounded else cells,
+        )
+
+    above = program(floats(cost_in.upper, cost_in.denominator), inner, True)
+    below = program(floats(cost_out.lower, cost_out.denominator), outer, False)
+    return BoundingPair(above, below)

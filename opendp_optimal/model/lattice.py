@@ -1,0 +1,183 @@
+"""The linear programme of optimal noise on a lattice.
+
+    minimise    sum_i cost_i p_i + atom_cost a
+    subject to  p, a >= 0,   a + sum_i p_i = 1,
+                a + sum_i [p_i - e^epsilon p_(i-m)]+ <= delta     for every shift m
+
+over weights p on the points -radius..radius and, if there is one, a point mass a at 0. A folded
+programme has p_i = p_-i: it keeps the points 0..radius and the shifts m > 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The terms [p_first - e^epsilon p_second]+ of all budget rows, in flat arrays.
+
+    ``second`` is ``points`` (one past the last) where the shifted point is outside the support;
+    ``place`` is the unfolded index i + radius of the first point.
+    """
+
+    first: Indices
+    second: Indices
+    row: Indices
+    place: Indices
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Variables besides the weights: their use of each budget, their mass and their cost."""
+
+    use: Floats
+    mass: Floats
+    cost: Floats
+
+
+@dataclass(frozen=True)
+class LatticeProgram:
+    """One instance; see the module for its meaning.
+
+    :param cost: costs of the points -radius..radius
+    :param atom_cost: cost of the point mass at 0, or None for a programme without one
+    :param monotone: weights fall on each side of 0 ("strict": also from the centre; "relaxed":
+        the centre is only at least the mean of its neighbours, which suits lower bounds)
+    :param tail_budget: bound on atom plus mass within ``cells`` points of either end
+    :param pad: the outermost points have weights but no terms of their own. That relaxes the
+        programme: its prices then prove a bound for noise of any support
+    """
+
+    epsilon: float
+    delta: float
+    cells: int
+    radius: int
+    cost: Floats
+    atom_cost: float | None
+    folded: bool
+    monotone: str = ""
+    tail_budget: float | None = None
+    pad: int = 0
+
+    @property
+    def points(self) -> int:
+        """Number of weights that are variables."""
+        return self.radius + 1 if self.folded else 2 * self.radius + 1
+
+    @cached_property
+    def multiplicity(self) -> Floats:
+        """How many lattice points each variable stands for."""
+        out = np.full(self.points, 2.0 if self.folded else 1.0)
+        if self.folded:
+            out[0] = 1.0
+        return out
+
+    @cached_property
+    def variable_cost(self) -> Floats:
+        """Cost of each variable."""
+        if not self.folded:
+            return self.cost
+        mirrored = self.cost + self.cost[::-1]
+        return np.asarray(mirrored[self.radius :] * self.multiplicity / 2)
+
+    @cached_property
+    def shifts(self) -> Indices:
+        """The shift of each budget row."""
+        up = np.arange(1, self.cells + 1)
+        return up if self.folded else np.concatenate([up, -up])
+
+    def pairs(self, outward_only: bool) -> Pairs:
+        """All terms, or only those whose shifted point lies further out than the point.
+
+        Noise that falls outwards has no shortfall in the other terms, so that leaving them out
+        halves the programme; the exact check decides whether that was right.
+        """
+        inner = self.radius - self.pad
+        i = np.arange(-inner, inner + 1)
+        first = np.broadcast_to(i, (len(self.shifts), len(i)))
+        second = i[None, :] - self.shifts[:, None]
+        row = np.broadcast_to(np.arange(len(self.shifts))[:, None], first.shape)
+        keep = np.abs(first) < np.abs(second) if outward_only else np.ones(first.shape, bool)
+        f, s = first[keep], second[keep]
+        outside = np.abs(s) > self.radius
+        index = np.abs if self.folded else (lambda x: x + self.radius)
+        return Pairs(
+            first=index(f),
+            second=np.where(outside, self.points, index(s)),
+            row=row[keep],
+            place=f + self.radius,
+        )
+
+    @cached_property
+    def order_rows(self) -> sparse.csr_array:
+        """Rows B with B p >= 0 that make the weights fall on each side of 0 (none: no rows)."""
+        n, zero = self.points, 0 if self.folded else self.radius
+        right = [({j: 1.0, j + 1: -1.0}) for j in range(zero, n - 1)]
+        left = [] if self.folded else [({j: 1.0, j - 1: -1.0}) for j in range(zero, 0, -1)]
+        if self.monotone == "":
+            rows: list[dict[int, float]] = []
+        elif self.monotone == "strict" or self.folded:
+            rows = right + left
+        else:
+            rows = [{zero: 1.0, zero + 1: -0.5, zero - 1: -0.5}, *right[1:], *left[1:]]
+        matrix = sparse.lil_array((len(rows), n))
+        for r, entries in enumerate(rows):
+            for j, value in entries.items():
+                matrix[r, j] = value
+        return matrix.tocsr()
+
+    @cached_property
+    def tail_rows(self) -> Floats:
+        """Rows T with T p + a <= tail_budget (none: no rows)."""
+        if self.tail_budget is None:
+            return np.zeros((0, self.points))
+        at_end = np.zeros(self.points)
+        at_end[self.points - min(self.cells, self.radius) :] = 1.0
+        return at_end[None, :] if self.folded else np.stack([at_end, at_end[::-1]])
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The atom, if there is one."""
+        budgets = len(self.shifts) + len(self.tail_rows)
+        use, mass, cost = [], [], []
+        if self.atom_cost is not None:
+            use.append(np.ones(budgets))
+            mass.append(1.0)
+            cost.append(self.atom_cost)
+        return Columns(
+            np.array(use).reshape(len(use), budgets).T, np.array(mass), np.array(cost)
+        )
+
+    def unfold(self, p: Floats) -> Floats:
+        """The weights of all points -radius..radius."""
+        return np.concatenate([p[:0:-1], p]) if self.folded else p
+
+
+@dataclass(frozen=True)
+class LatticeSolution:
+    """What a solver brings back, in floats; nothing in it is trusted.
+
+    ``slack_price[r, i]`` (between 0 and ``budget_price[r]``) belongs to the term of shift
+    ``shifts[r]`` at point i - radius; ``order_price`` and ``tail_price`` to the extra rows.
+    """
+
+    weights: Floats
+    atom: float
+    shifts: Indices
+    budget_price: Floats
+    slack_price: Floats
+    order_price: Floats
+    tail_price: Floats
+    primal: float
+    dual: float
+    status: str
+    iterations: int

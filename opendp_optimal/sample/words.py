@@ -1,0 +1,41 @@
+"""Random words from the operating system's cryptographic source, and exact integers from them.
+
+No buffer is kept, so forked processes and threads can never draw the same words. A failure of the
+source is an error: there is nothing to fall back on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+Source = Callable[[int], bytes]
+
+
+def words(count: int, source: Source = os.urandom) -> Words:
+    """Independent uniform 64-bit words."""
+    data = source(8 * count)
+    if len(data) != 8 * count:
+        raise OSError(f"the random source gave {len(data)} bytes, {8 * count} were asked")
+    return np.frombuffer(data, dtype=np.uint64)
+
+
+def uniform_below(bound: int, count: int, source: Source = os.urandom) -> NDArray[np.int64]:
+    """Independent integers, uniform on 0..bound-1, by rejection of the uneven rest.
+
+    :param bound: at most 2^62; the chance of a second draw is at most bound / 2^64
+    """
+    if not 1 <= bound <= 1 << 62:
+        raise ValueError(f"bound ({bound}) must be in [1, 2^62]")
+    even = np.uint64((1 << 64) - (1 << 64) % bound - 1)
+    drawn = words(count, source)
+    uneven = np.flatnonzero(drawn > even)
+    while len(uneven):
+        drawn = drawn.copy()
+        drawn[uneven] = words(len(uneven), source)
+        uneven = uneven[drawn[uneven] > even]
+    return (drawn % np.uint64(bound)).astype(np.int64)

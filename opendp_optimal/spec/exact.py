@@ -1,0 +1,63 @@
+"""Exact arithmetic on the exponential: rational bounds that hold whatever the float unit does."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+BITS = 96
+"""Fractional bits of the bounds returned by :func:`exp_bounds`."""
+
+_GUARD = 80
+_LARGEST = 64
+
+
+def _exp_fixed(x: Fraction, up: bool) -> int:
+    """e^x for 0 <= x <= 64 as a multiple of 2^-(BITS + _GUARD), rounded one way."""
+    halvings = max(0, x.numerator.bit_length() - x.denominator.bit_length() + 9)
+    shift = BITS + _GUARD + 4 * halvings + 2 * _LARGEST
+    one = 1 << shift
+    argument = x / (1 << halvings)  # below 2^-8
+    step = argument.numerator * one // argument.denominator + (1 if up else 0)
+    total, term, n = one, one, 0
+    while term > (1 if up else 0):
+        n += 1
+        term = term * step // (one * n) + (1 if up else 0)
+        total += term
+        if term <= 1:
+            break
+    if up:
+        total += 2  # the rest of the series is below twice its first term, at most one unit each
+    for _ in range(halvings):
+        total = -(-total * total // one) if up else total * total // one
+    drop = shift - BITS - _GUARD
+    return -(-total >> drop) if up else total >> drop
+
+
+@lru_cache(maxsize=4096)
+def exp_bounds(x: float) -> tuple[int, int]:
+    """Integers (lo, hi) with lo <= e^x * 2^BITS <= hi, for a float 0 <= x <= 64.
+
+    >>> lo, hi = exp_bounds(1.0)
+    >>> lo / 2**BITS, hi - lo < 4
+    (2.718281828459045, True)
+    """
+    if not 0 <= x <= _LARGEST:
+        raise ValueError(f"x ({x}) must be in [0, {_LARGEST}]")
+    exact = Fraction(x)
+    lower = _exp_fixed(exact, up=False) >> _GUARD
+    upper = -(-_exp_fixed(exact, up=True) >> _GUARD)
+    return lower, upper
+
+
+def float_up(value: Fraction) -> float:
+    """The smallest float that is not below ``value``."""
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def float_down(value: Fraction) -> float:
+    """The largest float that is not above ``value``."""
+    near = float(value)
+    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)

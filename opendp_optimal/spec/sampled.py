@@ -1,0 +1,183 @@
+"""Bounds on a user's loss function from samples of it.
+
+Between samples nothing is known about a Python function but its shape. Each shape gives rigorous
+bounds on an interval [a, b] from its end values (and, if convex, from the neighbouring chords);
+floats are then moved outwards and turned into integers over a power of two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Function = Callable[[float], float]
+Floats = NDArray[np.float64]
+
+_SPLITS = {"convex": 4, "monotone": 128, "lipschitz": 64}
+_SLACK = 2.0**-44
+_BITS = 60
+
+
+def _values(function: Function, points: Floats) -> Floats:
+    out = np.array([float(function(float(x))) for x in points])
+    if not np.all(np.isfinite(out)):
+        bad = float(points[int(np.argmin(np.isfinite(out)))])
+        raise ValueError(f"loss must be finite everywhere, but loss({bad}) is not")
+    if np.any(out < 0):
+        bad = float(points[int(np.argmin(out))])
+        raise ValueError(f"loss must be non-negative, but loss({bad}) is {float(out.min())}")
+    return out
+
+
+def _probe_points() -> Floats:
+    near = np.linspace(-4, 4, 257)
+    far = np.array([2.0**j for j in range(3, 11)])
+    return np.unique(np.concatenate([-far, near, far]))
+
+
+def probe(function: Function) -> Floats:
+    """Values at a fixed set of points, by which a function is recognised."""
+    return _values(function, _probe_points())
+
+
+def is_symmetric(function: Function) -> bool:
+    """Whether all samples agree with c(x) = c(-x)."""
+    values = probe(function)
+    return bool(np.array_equal(values, values[::-1]))
+
+
+def examine(function: Function, lipschitz: float | None) -> str:
+    """The shape of a loss ("convex", "monotone" or "lipschitz"); raises if it is not a loss."""
+    points, values = _probe_points(), probe(function)
+    _refuse_bounded(function)
+    _refuse_jump(function, points, values)
+    if lipschitz is not None:
+        slopes = np.abs(np.diff(values) / np.diff(points))
+        if slopes.max() > lipschitz * (1 + 1e-9):
+            raise ValueError(
+                f"lipschitz ({lipschitz}) is too small: the loss has a slope of {slopes.max():g}"
+            )
+        return "lipschitz"
+    slack = 1e-12 * np.abs(values).max()
+    slopes = np.diff(values) / np.diff(points)
+    if np.all(np.diff(slopes) >= -1e-9 * np.abs(slopes[1:]) - slack):
+        return "convex"
+    right = np.diff(values[points >= 0])
+    left = np.diff(values[points <= 0])
+    if np.all(right >= -slack) and np.all(left <= slack):
+        return "monotone"
+    raise ValueError(
+        "loss is neither convex nor monotone on each side of 0: give Loss(function, lipschitz=...)"
+    )
+
+
+def _refuse_bounded(function: Function) -> None:
+    for sign in (1.0, -1.0):
+        near, far = (float(function(sign * x)) for x in (2.0**20, 2.0**40))
+        if math.isnan(far) or far <= near:
+            raise ValueError(
+                f"loss must grow without bound, but loss({sign * 2.0**40:g}) = {far:g} is not "
+                f"above loss({sign * 2.0**20:g}) = {near:g}"
+            )
+
+
+def _refuse_jump(function: Function, points: Floats, values: Floats) -> None:
+    """Halve the interval of largest change until a jump, if there is one, is exposed."""
+    near = (points >= -4) & (points <= 4)
+    x, v = points[near], values[near]
+    scale = max(1e-12, float(np.ptp(v)))
+    for at in np.argsort(-np.abs(np.diff(v)))[:8]:
+        a, b, fa, fb = float(x[at]), float(x[at + 1]), float(v[at]), float(v[at + 1])
+        for _ in range(40):
+            middle = (a + b) / 2
+            fm = float(function(middle))
+            if abs(fm - fa) >= abs(fb - fm):
+                b, fb = middle, fm
+            else:
+                a, fa = middle, fm
+        if abs(fb - fa) > 1e-6 * scale:
+            raise ValueError(
+                f"loss must be continuous, but it jumps by {abs(fb - fa):g} near {a:g}"
+            )
+
+
+def _to_integers(upper: Floats, lower: Floats, atom: float) -> tuple[list[int], list[int], int, int]:
+    scale = 2.0 ** (_BITS - max(1, math.frexp(float(np.abs(upper).max()))[1]))
+    slack = _SLACK * float(np.abs(upper).max())
+    up = [math.ceil(v * scale) for v in upper + _SLACK * np.abs(upper)]
+    low = [math.floor(v * scale) for v in lower - _SLACK * np.abs(lower) - slack * 2.0**-8]
+    if scale >= 1:
+        return up, low, math.ceil(atom * scale), int(scale)
+    down = int(1 / scale)
+    return [v * down for v in up], [v * down for v in low], math.ceil(atom * scale) * down, 1
+
+
+def integer_cost(function: Function, radius: int) -> tuple[list[int], list[int], int, int]:
+    """Upper and lower integers for noise on the integers."""
+    values = _values(function, np.arange(-radius, radius + 1, dtype=float))
+    return _to_integers(values, values, float(values[radius]))
+
+
+def lattice_cost(
+    function: Function, shape: str, lipschitz: float | None, cells: int, radius: int
+) -> tuple[list[int], list[int], int, int]:
+    """Upper (cell averages) and lower (chords nowhere above the loss) integers on the lattice."""
+    splits = _SPLITS[shape]
+    # Samples at step 1/(cells * splits), one cell further than needed on both sides.
+    reach = (radius + 1) * splits
+    step = 1.0 / (cells * splits)
+    grid = np.arange(-reach, reach + 1) / (cells * splits)
+    values = _values(function, grid)
+    left, right = values[:-1], values[1:]
+    if shape == "convex":
+        # The extension of a neighbouring chord lies below a convex function.
+        slope = np.diff(values)
+        before = np.concatenate([slope[:1], slope[:-1]])
+        after = np.concatenate([slope[1:], slope[-1:]])
+        mean = (left + right) / 2
+        bend = after - before
+        # The two extensions meet at this part of the interval (anywhere, if there is no bend).
+        meet = np.divide(slope - before, bend, out=np.zeros_like(bend), where=bend > 0)
+        meet = 1 - np.clip(meet, 0.0, 1.0)
+        meet[0], meet[-1] = 0.0, 1.0  # one neighbour only, so one line only
+        dip = np.minimum(left + before * meet, right - after * (1 - meet))
+        dip[0], dip[-1] = right[0] - after[0], left[-1] + before[-1]
+    else:
+        mean = np.maximum(left, right)
+        dip = np.minimum(left, right)
+        meet = np.zeros_like(mean)
+        if lipschitz is not None:
+            mean = (left + right) / 2 + lipschitz * step / 4
+            dip = (left + right - lipschitz * step) / 2
+    half = splits // 2
+    # Cell i covers the sub-intervals [i*splits - half, i*splits + half).
+    first = np.arange(-radius, radius + 1) * splits + reach - half
+    upper = np.add.reduceat(mean, np.column_stack([first, first + splits]).ravel())[::2] / splits
+    lower = values[splits:-splits:splits] - _chord_excess(values, dip, meet, splits, shape)
+    return _to_integers(upper, lower, float(values[reach]))
+
+
+def _chord_excess(
+    values: Floats, dip: Floats, meet: Floats, splits: int, shape: str
+) -> Floats:
+    """How far chords between lattice points may rise above the loss, at most, around each point."""
+    nodes = values[::splits]
+    along = nodes[:-1, None] + np.diff(nodes)[:, None] * np.arange(splits + 1) / splits
+    start, end = along[:, :-1], along[:, 1:]
+    low = dip.reshape(-1, splits)
+    if shape == "convex":
+        # Chord minus loss is bounded by a concave function: look at its three corners.
+        where = meet.reshape(-1, splits)
+        excess = np.maximum(
+            start + (end - start) * where - low,
+            np.maximum(
+                start - values[:-1].reshape(-1, splits), end - values[1:].reshape(-1, splits)
+            ),
+        )
+    else:
+        excess = np.maximum(start, end) - low
+    worst = np.maximum(0.0, excess.max(axis=1))
+    return np.asarray(np.maximum(worst[:-1], worst[1:]))

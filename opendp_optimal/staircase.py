@@ -1,0 +1,116 @@
+"""Pure noise: the staircase on a lattice, without end, with the bound that nothing is better.
+
+The weights are built from the inside out, each step rounded up from the one before, so that every
+ratio is at most e^epsilon by construction; the proof in :mod:`opendp_optimal.certify.pure` then
+checks it. Prices that prove the bound come from the programme of a tiny delta: prices know nothing
+of delta, so they prove a bound for pure noise too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from opendp_optimal.certify.bound import DualCertificate
+from opendp_optimal.certify.privacy import TOTAL
+from opendp_optimal.certify.pure import PureTail
+from opendp_optimal.certify.rounding import round_prices
+from opendp_optimal.errors import CertificateError
+from opendp_optimal.model import shapes
+from opendp_optimal.model.build import build, floats
+from opendp_optimal.model.guess import first_cells, most_cells
+from opendp_optimal.model.lattice import LatticeProgram, LatticeSolution
+from opendp_optimal.spec.exact import BITS, exp_bounds
+from opendp_optimal.spec.problem import NoiseProblem
+from opendp_optimal.table.noise_table import NoiseTable
+
+_TINY_DELTA = 1e-12
+_BLOCK_FALL = 2.0**-8
+
+
+def pure_table(
+    problem: NoiseProblem,
+    gap: float,
+    run: Callable[[LatticeProgram], LatticeSolution],
+    progress: Callable[[str], None],
+) -> NoiseTable:
+    """The staircase of least loss, certified.
+
+    :param run: solves a lattice programme, for the prices
+    """
+    if problem.loss.name not in ("l1", "l2"):
+        raise ValueError(
+            f"loss ({problem.loss.name}) must be l1 or l2 for delta = 0; for other losses, give a "
+            "small delta"
+        )
+    close = replace(problem, delta=_TINY_DELTA)
+    fixed = problem.integer_sensitivity
+    limit = fixed or most_cells(close)
+    count = fixed or min(limit, first_cells(close, gap))
+    while True:
+        progress(f"{count} cells per sensitivity")
+        below = build(close, count).below
+        dual = round_prices(
+            run(below), cells=count, epsilon=problem.epsilon, mirrored=problem.folded
+        )
+        table = _staircase_table(problem, fixed or _fine(problem, count), dual)
+        if table.gap <= gap or count >= limit:
+            return table
+        count = min(limit, max(count + 1, math.ceil(1.1 * count * math.sqrt(table.gap / gap))))
+
+
+def _fine(problem: NoiseProblem, cells: int) -> int:
+    """Enough cells for the highest step to have its best width."""
+    step = 8 * (1 + math.exp(min(problem.epsilon, 30.0) / 2))
+    return max(cells, min(2048, math.ceil(step)))
+
+
+def _staircase_table(problem: NoiseProblem, cells: int, dual: DualCertificate) -> NoiseTable:
+    reach = cells * min(4000, math.ceil(12 / problem.epsilon) + 2)
+    cost = problem.cost(cells, reach)
+    top = shapes.best_top(
+        problem.epsilon, cells, floats(cost.upper, cost.denominator), reach
+    )
+    for attempt in range(40):
+        shrink = 1 - 2.0 ** (attempt - 52)
+        try:
+            tail_weights, again = _block(problem.epsilon, cells, shrink)
+            weights, weight = _head(problem.epsilon, cells, top, shrink)
+            tail = PureTail(weight, tail_weights, again)
+            return NoiseTable.rounded(problem, cells, weights, 0, dual, tail=tail)
+        except CertificateError:
+            continue
+    raise CertificateError("no staircase of integers is private")
+
+
+def _outward(value: int, epsilon: float) -> int:
+    """The least integer that is at least value / e^epsilon."""
+    lower, _ = exp_bounds(epsilon)
+    return -(-(value << BITS) // lower)
+
+
+def _head(epsilon: float, cells: int, top: int, shrink: float) -> tuple[np.ndarray, int]:
+    """Weights of the highest step and the next, and the weight of each tail."""
+    mass = 2 * top + 1 + 2 * cells / math.expm1(epsilon)
+    high = math.floor(TOTAL / mass * shrink)
+    low = _outward(high + 1, epsilon)
+    half = [high] * top + [low] * cells
+    centre = high
+    if (TOTAL - centre) % 2:
+        centre += 1
+    weight = (TOTAL - centre) // 2 - sum(half)
+    return np.array([*half[::-1], centre, *half], np.int64), weight
+
+
+def _block(epsilon: float, cells: int, shrink: float) -> tuple[np.ndarray, int]:
+    """Weights of a block of the tail, and of going on to the next block."""
+    steps = max(1, math.floor(-math.log(_BLOCK_FALL) / epsilon))
+    value = math.floor(TOTAL * -math.expm1(-epsilon) / cells * shrink)
+    block: list[int] = []
+    for _ in range(steps):
+        block += [value] * cells
+        value = _outward(value, epsilon)
+    return np.array(block, np.int64), TOTAL - sum(block)

@@ -1,0 +1,174 @@
+"""Where tables are kept: one file each, named by the problem, written atomically.
+
+The directory follows the platform's convention and can be set by ``OPENDP_OPTIMAL_CACHE``. A file
+that is damaged, or does not prove what it claims, is reported and never used. A directory that
+cannot be written is no error: the table is just not kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import tempfile
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from opendp_optimal.errors import CertificateError, TableFormatError
+from opendp_optimal.spec.problem import NoiseProblem
+from opendp_optimal.table.format import SUFFIX, VERSION, decode, encode, peek
+from opendp_optimal.table.noise_table import NoiseTable
+
+ENVIRONMENT = "OPENDP_OPTIMAL_CACHE"
+_LARGEST_FILE = 1 << 28
+
+_log = logging.getLogger(__name__)
+_extra_directories: list[Any] = []
+
+
+def cache_directory() -> Path:
+    """The directory that tables are written to; it need not exist yet."""
+    chosen = os.environ.get(ENVIRONMENT)
+    root = Path(chosen) if chosen else Path(platformdirs.user_cache_dir("opendp-optimal"))
+    return root / f"tables-{VERSION}"
+
+
+def bundled_directory() -> Any:
+    """The tables that come with the package."""
+    return files("opendp_optimal.table") / "bundled"
+
+
+def add_directory(directory: Any) -> None:
+    """Look for tables in another directory too (a path or an importlib resource)."""
+    if directory not in _extra_directories:
+        _extra_directories.append(directory)
+
+
+def directories() -> list[Any]:
+    """All places that are searched, in order."""
+    return [cache_directory(), bundled_directory(), *_extra_directories]
+
+
+def file_name(problem: NoiseProblem) -> str:
+    """The name of a problem's file in any directory of tables."""
+    return problem.fingerprint + SUFFIX
+
+
+def _read(place: Any, problem: NoiseProblem | None) -> NoiseTable | None:
+    try:
+        if isinstance(place, Path) and place.stat().st_size > _LARGEST_FILE:
+            raise TableFormatError("the file is too large")
+        data = place.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        _log.warning("table %s cannot be read: %s", place, error)
+        return None
+    except TableFormatError as error:
+        _log.warning("table %s is not used: %s", place, error)
+        return None
+    try:
+        table = decode(data, None if problem is None else problem.loss)
+        if problem is not None and table.problem.fingerprint != problem.fingerprint:
+            raise TableFormatError("it answers another question than its name says")
+    except (TableFormatError, CertificateError) as error:
+        _log.warning("table %s is not used: %s", place, error)
+        return None
+    return table
+
+
+def load(problem: NoiseProblem) -> NoiseTable | None:
+    """The stored table of smallest gap for a problem, verified; None if there is none."""
+    best: NoiseTable | None = None
+    for directory in directories():
+        table = _read(directory / file_name(problem), problem)
+        if table is not None and (best is None or table.gap < best.gap):
+            best = table
+    if best is not None and problem.loss.custom and not _same_costs(best):
+        _log.warning("the stored table is for another function named %s", problem.loss.name)
+        return None
+    return best
+
+
+def _same_costs(table: NoiseTable) -> bool:
+    """Whether the loss at hand has the costs that the table was made for."""
+    problem = table.problem
+    return table.costs == (
+        problem.cost(table.cells, table.radius),
+        problem.cost(table.dual.cells, table.dual.reach),
+    )
+
+
+def store(table: NoiseTable) -> Path | None:
+    """Keep a table; returns its file, or None if the directory cannot be written."""
+    directory = cache_directory()
+    target = directory / file_name(table.problem)
+    data = encode(table)
+    temporary = ""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=directory, suffix=".part")
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        _log.info("table is not kept: %s", error)
+        if temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        return None
+    except BaseException:
+        if temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        raise
+    return target
+
+
+def stored_files() -> Iterator[Any]:
+    """Every table file in every directory, unverified."""
+    for directory in directories():
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            for place in sorted(directory.iterdir(), key=lambda p: p.name):
+                if place.name.endswith(SUFFIX):
+                    yield place
+
+
+def clear() -> int:
+    """Remove all files of the writable cache; returns how many tables there were."""
+    count = 0
+    directory = cache_directory()
+    if directory.is_dir():
+        for place in directory.iterdir():
+            if place.suffix in (SUFFIX, ".part"):
+                place.unlink(missing_ok=True)
+                count += place.suffix == SUFFIX
+    return count
+
+
+def load_dominating(problem: NoiseProblem) -> NoiseTable | None:
+    """The best stored table that is at least as private as what is asked, verified.
+
+    It has a smaller or equal epsilon and delta and otherwise answers the same problem.
+    """
+    same = problem.describe()
+    found = []
+    for place in stored_files():
+        try:
+            about = peek(place.read_bytes())
+        except (OSError, TableFormatError):
+            continue
+        agrees = all(about[key] == same[key] for key in same if key not in ("epsilon", "delta"))
+        if agrees and about["epsilon"] <= problem.epsilon and about["delta"] <= problem.delta:
+            found.append((about["upper"], place.name, place))
+    for _, _, place in sorted(found, key=lambda entry: entry[:2]):
+        table = _read(place, None)
+        if table is not None:
+            return table
+    return None

@@ -1,0 +1,356 @@
+"""NoiseTable: optimal noise as integers, with the two exact proofs that come with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal.certify.bound import DualCertificate, prove_bound
+from opendp_optimal.certify.privacy import (
+    TOTAL,
+    delta_units,
+    prove_impossible,
+    prove_private,
+    prove_shape,
+)
+from opendp_optimal.certify.pure import PureTail, pure_delta, pure_epsilon, prove_pure, tail_moments
+from opendp_optimal.errors import CertificateError
+from opendp_optimal.sample.sampler import Sampler, spread_over_cells
+from opendp_optimal.sample.words import uniform_below
+from opendp_optimal.spec.exact import float_down, float_up
+from opendp_optimal.spec.loss import LatticeCost, Loss, parse
+from opendp_optimal.spec.problem import NoiseProblem
+
+Integers = NDArray[np.int64]
+
+_SAMPLE_STEPS = (1 << 24) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseTable:
+    """Additive noise on a lattice, with a proof of privacy and a proof of near-optimality.
+
+    A table for real queries has sensitivity 1: it draws the point mass at 0 or a lattice point,
+    and then a uniform place in the cell of width 1/cells around that point. A table for integer
+    queries draws an integer, for a sensitivity of ``cells``.
+
+    :param problem: what was asked
+    :param cells: lattice cells per unit of sensitivity
+    :param weights: integer weights of the lattice points -radius..radius
+    :param atom: integer weight of the point mass at 0
+    :param dual: prices that prove the lower bound
+    :param upper: expected loss, rounded up
+    :param lower: a bound below the expected loss of every mechanism, rounded down
+    :param tail: how pure noise goes on beyond the radius; None for bounded noise
+    :param costs: bounds on a user's loss on the lattices of weights and prices, if it has one
+    """
+
+    problem: NoiseProblem
+    cells: int
+    weights: Integers
+    atom: int
+    dual: DualCertificate
+    upper: float
+    lower: float
+    tail: PureTail | None = None
+    costs: tuple[LatticeCost, LatticeCost] | None = None
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays too."""
+        for array in (self.weights, self.dual.slack, self.dual.budget, self.dual.shifts):
+            array.setflags(write=False)
+
+    @property
+    def epsilon(self) -> float:
+        """The guarantee holds for exactly this float."""
+        return self.problem.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The guarantee holds for exactly this float."""
+        return self.problem.delta
+
+    @property
+    def loss(self) -> Loss:
+        """The loss whose expectation is minimised."""
+        return self.problem.loss
+
+    @property
+    def kind(self) -> str:
+        """"real" or "integer"."""
+        return self.problem.kind
+
+    @property
+    def radius(self) -> int:
+        """Weights belong to the lattice points -radius..radius."""
+        return len(self.weights) // 2
+
+    @property
+    def total(self) -> int:
+        """What the weights, the atom and the tails add up to."""
+        return TOTAL
+
+    @property
+    def gap(self) -> float:
+        """The certified relative gap (upper - lower) / lower; infinite if lower is not positive."""
+        return (self.upper - self.lower) / self.lower if self.lower > 0 else math.inf
+
+    def __eq__(self, other: object) -> bool:
+        """Equal content."""
+        if not isinstance(other, NoiseTable):
+            return NotImplemented
+        return (
+            self.problem.fingerprint == other.problem.fingerprint
+            and (self.cells, self.atom, self.tail) == (other.cells, other.atom, other.tail)
+            and (self.upper, self.lower) == (other.upper, other.lower)
+            and np.array_equal(self.weights, other.weights)
+            and np.array_equal(self.dual.slack, other.dual.slack)
+            and np.array_equal(self.dual.budget, other.dual.budget)
+        )
+
+    def __hash__(self) -> int:
+        """By problem and size."""
+        return hash((self.problem.fingerprint, self.cells, self.upper))
+
+    def __repr__(self) -> str:
+        """One line with the guarantee and the certified interval."""
+        return (
+            f"NoiseTable({self.kind}, epsilon={self.epsilon}, delta={self.delta}, "
+            f"loss={self.loss.name}, cells={self.cells}, radius={self.radius}, "
+            f"upper={self.upper:.6g}, lower={self.lower:.6g}, gap={self.gap:.3%})"
+        )
+
+    def _primal_cost(self, loss: Loss) -> LatticeCost:
+        if loss is self.loss:
+            return self.costs[0] if self.costs else self.problem.cost(self.cells, self.radius)
+        if self.kind == "integer":
+            return loss.on_integers(self.radius)
+        return loss.on_lattice(self.cells, self.radius)
+
+    def _dual_cost(self) -> LatticeCost:
+        return self.costs[1] if self.costs else self.problem.cost(self.dual.cells, self.dual.reach)
+
+    def verify(self) -> None:
+        """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
+        problem = self.problem
+        if self.kind == "integer" and (
+            self.cells != problem.integer_sensitivity or self.dual.cells != self.cells or self.atom
+        ):
+            raise CertificateError("an integer table has another lattice than the integers")
+        if self.tail is not None:
+            prove_pure(self.weights, self.tail, self.cells, self.epsilon)
+        else:
+            prove_private(self.weights, self.atom, self.cells, self.epsilon, self.delta)
+        prove_shape(self.weights, symmetric=problem.symmetric, monotone=problem.monotone)
+        if problem.impossible is not None:
+            prove_impossible(self.weights, self.atom, self.cells, problem.impossible)
+        if problem.support is not None:
+            edge = Fraction(problem.support) * (1 if self.kind == "integer" else self.cells)
+            edge -= 0 if self.kind == "integer" else Fraction(1, 2)
+            used = np.flatnonzero(self.weights)
+            if len(used) and int(np.abs(used - self.radius).max()) > edge:
+                raise CertificateError(f"noise leaves its support ({problem.support})")
+        if self.upper < self._exact_loss(self.loss):
+            raise CertificateError(f"upper ({self.upper}) is below the expected loss")
+        if self.lower > self._exact_bound():
+            raise CertificateError(f"lower ({self.lower}) is above what the prices prove")
+
+    def _exact_bound(self) -> Fraction:
+        support = self.problem.support
+        if support is not None:
+            unit = 1 if self.kind == "integer" else self.dual.cells
+            support = math.ceil(Fraction(support) * unit)
+        return prove_bound(
+            self.dual,
+            self._dual_cost(),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            support=support,
+            impossible=self.problem.impossible,
+        )
+
+    def _exact_loss(self, loss: Loss) -> Fraction:
+        cost = self._primal_cost(loss)
+        spent = sum(w * c for w, c in zip(self.weights.tolist(), cost.upper, strict=True))
+        exact = Fraction(spent + self.atom * cost.atom, TOTAL * cost.denominator)
+        if self.tail is not None:
+            exact += tail_moments(self.weights, self.tail, loss, self.cells, self.kind)
+        return exact
+
+    def mean_loss(self, loss: str | Loss | Callable[[float], float]) -> float:
+        """The expected loss of this noise under any loss, rounded up."""
+        parsed = parse(loss)
+        if parsed.fingerprint == self.loss.fingerprint:
+            parsed = self.loss
+        return float_up(self._exact_loss(parsed))
+
+    def _shift_in_cells(self, shift: float | Fraction | None) -> Fraction:
+        if shift is None:
+            return Fraction(self.cells)
+        exact = Fraction(shift)
+        if self.kind == "integer":
+            if not (0 < exact <= self.cells and exact.denominator == 1):
+                raise ValueError(f"shift ({shift}) must be an integer in [1, {self.cells}]")
+            return exact
+        if not 0 < exact <= 1:
+            raise ValueError(f"shift ({shift}) must be in (0, 1]")
+        return exact * self.cells
+
+    def delta_at(self, epsilon: float, shift: float | Fraction | None = None) -> float:
+        """The exact privacy profile: the least delta for this epsilon, rounded up.
+
+        :param epsilon: at least 0
+        :param shift: the change of the query to protect, as a part of the sensitivity (real) or
+            in units (integer); smaller changes are covered. Default: the whole sensitivity
+        """
+        if not epsilon >= 0:
+            raise ValueError(f"epsilon ({epsilon}) must not be negative")
+        cells = self._shift_in_cells(shift)
+        if self.tail is not None:
+            return float_up(pure_delta(self.weights, self.tail, cells, epsilon))
+        return float_up(delta_units(self.weights, self.atom, self.cells, epsilon, cells) / TOTAL)
+
+    def epsilon_at(self, delta: float, shift: float | Fraction | None = None) -> float:
+        """The least epsilon for this delta, rounded up to a float that is proved to do.
+
+        Infinite where no epsilon does.
+        """
+        if not 0 <= delta <= 1:
+            raise ValueError(f"delta ({delta}) must be in [0, 1]")
+        if self.tail is not None and delta == 0:
+            return pure_epsilon(self.weights, self.tail, self._shift_in_cells(shift), self.epsilon)
+        if self.delta_at(0.0, shift) <= delta:
+            return 0.0
+        low, high = 0.0, self.epsilon
+        while self.delta_at(high, shift) > delta:
+            low, high = high, 2 * high
+            if high > 60:
+                return math.inf
+        for _ in range(50):
+            middle = (low + high) / 2
+            if not low < middle < high:
+                break
+            if self.delta_at(middle, shift) <= delta:
+                high = middle
+            else:
+                low = middle
+        return high
+
+    @cached_property
+    def _sampler(self) -> Sampler:
+        """Lattice points first, then the atom, then the right and the left tail."""
+        ends = [0, 0] if self.tail is None else [self.tail.weight, self.tail.weight]
+        return Sampler.of(np.concatenate([self.weights, [self.atom, *ends]]).astype(np.int64))
+
+    @cached_property
+    def _tail_sampler(self) -> Sampler:
+        assert self.tail is not None
+        return Sampler.of(np.append(self.tail.weights, self.tail.again))
+
+    def _check_steps(self, steps: int) -> None:
+        if self.kind == "integer" and steps != 1:
+            raise ValueError(f"steps ({steps}) must be 1 for an integer table")
+        if steps < 1 or steps % 2 == 0 or steps * (self.radius + 1) >= 1 << 60:
+            raise ValueError(f"steps ({steps}) must be odd, positive and below 2^60 / radius")
+
+    def draw(self, size: int | None = None, steps: int = 1) -> Any:
+        """Exact noise from the secure source, in units of 1 / (cells * steps).
+
+        :param size: None for one int, or the length of the array
+        :param steps: grid points per cell (odd); the guarantee then holds for whole shifts of up
+            to cells * steps units. Integer tables have 1
+        """
+        self._check_steps(steps)
+        if size is None:
+            return self._draw_one(steps)
+        if size < 0:
+            raise ValueError(f"size ({size}) must not be negative")
+        place = self._sampler.draw(size)
+        atom = place == 2 * self.radius + 1
+        cells = place - self.radius
+        if self.tail is not None:
+            cells = self._follow_tails(cells)
+        cells[atom] = 0
+        if steps == 1:
+            return cells
+        out = spread_over_cells(cells, steps)
+        out[atom] = 0
+        return out
+
+    def _draw_one(self, steps: int) -> int:
+        place = self._sampler.draw_one()
+        cell = place - self.radius
+        if cell == self.radius + 1:
+            return 0
+        if cell > self.radius:
+            assert self.tail is not None
+            sign = 1 if cell == self.radius + 2 else -1
+            distance = self.radius + 1
+            while (block := self._tail_sampler.draw_one()) == len(self.tail.weights):
+                distance += len(self.tail.weights)
+            cell = sign * (distance + block)
+        if steps == 1:
+            return cell
+        return cell * steps + int(uniform_below(steps, 1)[0]) - steps // 2
+
+    def _follow_tails(self, cells: Integers) -> Integers:
+        """Replace the two tail outcomes by points beyond the radius."""
+        assert self.tail is not None
+        period = len(self.tail.weights)
+        out = np.flatnonzero(cells > self.radius + 1)
+        signs = np.where(cells[out] == self.radius + 2, 1, -1)
+        distance = np.full(len(out), self.radius + 1, np.int64)
+        going = np.arange(len(out))
+        while len(going):
+            block = self._tail_sampler.draw(len(going))
+            distance[going] += block  # "again" is drawn as one whole period
+            going = going[block == period]
+        cells[out] = signs * distance
+        return cells
+
+    def sample(self, size: int | None = None) -> Any:
+        """Noise at sensitivity 1 as floats (real tables), or integers (integer tables)."""
+        if self.kind == "integer":
+            return self.draw(size)
+        return self.draw(size, _SAMPLE_STEPS) / (self.cells * _SAMPLE_STEPS)
+
+    def density(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Places and probability densities (real) or probabilities (integer), for plots."""
+        points = np.arange(-self.radius, self.radius + 1, dtype=float)
+        chance = self.weights / TOTAL
+        if self.kind == "integer":
+            return points, chance
+        return points / self.cells, chance * self.cells
+
+    @staticmethod
+    def rounded(
+        problem: NoiseProblem,
+        cells: int,
+        weights: Integers,
+        atom: int,
+        dual: DualCertificate,
+        tail: PureTail | None = None,
+        costs: tuple[LatticeCost, LatticeCost] | None = None,
+    ) -> NoiseTable:
+        """A table whose bounds follow from its data; everything is proved on the way."""
+        blank = NoiseTable(problem, cells, weights, atom, dual, math.inf, -math.inf, tail, costs)
+        table = NoiseTable(
+            problem,
+            cells,
+            weights,
+            atom,
+            dual,
+            float_up(blank._exact_loss(problem.loss)),
+            float_down(blank._exact_bound()),
+            tail,
+            costs,
+        )
+        table.verify()
+        return table
