@@ -21,9 +21,10 @@ OptimalMap = Callable[[FloatArray], "NDArray[Any]"]
 """From an array of values (one per row) to the index of the best item for each."""
 
 _BLOCK = 4096
+_LARGEST = np.finfo(np.float64).max
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Catalogue:
     """Items on a line, each the best one for the values around its position.
 
@@ -97,10 +98,16 @@ class Catalogue:
         values = _finite_array("signals", signals, dimensions=1)
         steps = np.sort(_finite_array("offsets", offsets, dimensions=1))
         k = positive_integer("k", steps.size, at_most=len(self))
-        if self.optimum is None and k == 1:
-            return self._order[self._nearest(values + steps[0])][:, None]
-        targets = values[:, None] + steps
+        with np.errstate(over="ignore"):
+            # Distances and targets may overflow to infinity at the far ends; order survives that.
+            return self._order[self._ranks(values, steps, k)]
+
+    def _ranks(self, values: FloatArray, steps: FloatArray, k: int) -> IndexArray:
+        """Return distinct places in the sorted order, one row per value."""
+        targets = np.clip(values[:, None] + steps, -_LARGEST, _LARGEST)
         ranks = self._best(targets)
+        if k == 1:
+            return ranks
         if self.optimum is not None:
             ranks = np.sort(ranks, axis=1)
         repeated = (ranks[:, 1:] == ranks[:, :-1]).any(axis=1)
@@ -109,7 +116,7 @@ class Catalogue:
             for start in range(0, rows.size, _BLOCK):
                 block = rows[start : start + _BLOCK]
                 ranks[block] = self._fill(values[block], ranks[block])
-        return self._order[ranks]
+        return ranks
 
     def _best(self, targets: FloatArray) -> IndexArray:
         if self.optimum is None:
@@ -137,8 +144,7 @@ class Catalogue:
         window = np.clip(first, 0, len(self) - width)[:, None] + np.arange(width)
         distance = np.abs(self._sorted[window] - signals[:, None])
         used = (window[:, :, None] == ranks[:, None, :]).any(axis=2)
-        distance[used] = np.inf
-        spare = np.take_along_axis(window, np.argsort(distance, axis=1, kind="stable"), axis=1)
+        spare = np.take_along_axis(window, np.lexsort((distance, used), axis=1), axis=1)
         fresh = np.ones_like(ranks, dtype=bool)
         fresh[:, 1:] = ranks[:, 1:] != ranks[:, :-1]
         turn = np.cumsum(~fresh, axis=1) - 1
@@ -146,7 +152,7 @@ class Catalogue:
         return np.sort(np.where(fresh, ranks, filled), axis=1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class VectorCatalogue:
     """Items at points of a feature space, found through a KD-tree.
 

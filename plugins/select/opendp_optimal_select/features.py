@@ -67,7 +67,7 @@ def _unit_grid(along: int, directions: int, rule: Rule) -> FloatArray:
     return grid
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FeatureSpace:
     """A public catalogue in a feature space, with the directions along which to answer.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
@@ -112,7 +113,12 @@ def _respond(
 ) -> dp.Measurement:
     if catalogue is None:
         return postprocess(noise, lambda signal: [signal + a for a in steps()], "Vec<f64>")
-    return postprocess(noise, lambda signal: catalogue.answer(signal, steps()), "ExtrinsicObject")
+    largest = sys.float_info.max
+    return postprocess(
+        noise,
+        lambda signal: catalogue.answer(min(max(signal, -largest), largest), steps()),
+        "ExtrinsicObject",
+    )
 
 
 def _check_space(input_domain: dp.Domain, input_metric: dp.Metric) -> None:

@@ -110,7 +110,8 @@ class LogConcaveNoise(SymmetricNoise):
 
     The density need not be normalised. Monotonicity and log-concavity are checked on a grid.
 
-    :param log_density: natural logarithm of the density at a distance ``x >= 0`` from the centre
+    :param log_density: natural logarithm of the density at a distance ``x >= 0`` from the centre;
+        ``-inf`` beyond the end of a bounded noise
     :param scale: a typical size of the noise, the unit in which the tail is looked for
 
     >>> noise = LogConcaveNoise(lambda x: -x, scale=1.0)
@@ -140,6 +141,7 @@ class LogConcaveNoise(SymmetricNoise):
             end *= 1.5
         else:
             raise ValueError("log_density must fall without bound")
+        end = self._support_end(end)
         object.__setattr__(self, "_edges", np.linspace(0.0, end, _PANELS + 1))
         object.__setattr__(self, "_shift", at_zero)
         self._check_shape()
@@ -150,6 +152,18 @@ class LogConcaveNoise(SymmetricNoise):
         object.__setattr__(self, "_suffix_mass", suffix)
         suffix = np.append(np.cumsum(moment[::-1])[::-1], 0.0) / total
         object.__setattr__(self, "_suffix_moment", suffix)
+
+    def _support_end(self, end: float) -> float:
+        """Return where the density ends, if it does before ``end``: no panel may reach across."""
+        if float(self.log_density(end)) > -math.inf:
+            return end
+        inside, outside = 0.0, end
+        while inside < (middle := 0.5 * (inside + outside)) < outside:
+            if float(self.log_density(middle)) > -math.inf:
+                inside = middle
+            else:
+                outside = middle
+        return inside
 
     def _check_shape(self) -> None:
         logs = np.array([float(self.log_density(float(x))) for x in self._edges])

@@ -22,6 +22,7 @@ from opendp_optimal_select.features import FeatureSpace
 from opendp_optimal_select.measure import laplace_scale
 from opendp_optimal_select.messages import (
     MAX_ANSWERS,
+    MAX_ITEM_LENGTH,
     Answer,
     MessageError,
     Noise,
@@ -178,8 +179,7 @@ class Server:
         self.catalogue = catalogue
         self.disutility = disutility
         self.max_answers = positive_integer("max_answers", max_answers, at_most=MAX_ANSWERS)
-        for index in (0, len(catalogue) - 1):
-            self._answer(index)
+        _check_items(catalogue)
         self._offsets = lru_cache(maxsize=256)(self._fresh_offsets)
 
     @property
@@ -243,6 +243,19 @@ class Server:
             return Answer(item, self.catalogue.position(index))
         item = self.catalogue.projected.item(index)
         return Answer(item, tuple(float(x) for x in np.asarray(self.catalogue.points)[index]))
+
+
+def _check_items(catalogue: Catalogue | FeatureSpace) -> None:
+    """Refuse items that could not be sent."""
+    items = catalogue.items
+    assert items is not None
+    if not isinstance(items, range):
+        for item in items:
+            # Exact types: subclasses and numpy's numbers do not survive JSON unchanged.
+            if type(item) not in (str, int):
+                raise ValueError(f"items (of type {type(item).__name__}) must be str or int")
+            if isinstance(item, str) and len(item) > MAX_ITEM_LENGTH:
+                raise ValueError(f"items must be at most {MAX_ITEM_LENGTH} characters long")
 
 
 def _private_number(value: Any) -> float:

@@ -17,11 +17,11 @@ _MAX_STEPS = 500
 
 
 def quantile_offsets(k: int, noise: SymmetricNoise) -> tuple[float, ...]:
-    """Return the offsets of the quantile rule of appendix A.6, for odd ``k``.
+    """Return the offsets of the quantile rule of appendix A.6.
 
-    With ``k = 2K - 1``: 0 and, on either side, the points the noise exceeds in absolute value with
-    probability ``1 - i/K``, for ``i = 1..K-1``. For even ``k = 2K`` there is no point at 0 and the
-    probabilities are ``1 - (i - 1/2)/(K + 1/2)``, the same spacing seen from a half step.
+    For odd ``k = 2K - 1``: 0 and, on either side, the points the noise exceeds in absolute value
+    with probability ``1 - i/K``, for ``i = 1..K-1``. For even ``k = 2K`` there is no point at 0 and
+    the probabilities are ``1 - (i - 1/2)/(K + 1/2)``, the same spacing seen from a half step.
 
     :param k: number of answers
     :param noise: the noise added by the client

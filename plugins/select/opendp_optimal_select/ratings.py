@@ -1,8 +1,10 @@
 """An experiment on ratings: utility against the number of answers and the privacy rate.
 
-Ratings become item vectors and user vectors by a truncated singular value decomposition. A user
-releases its vector with OpenDP's Gaussian noise; the server answers with the best items for the
-signal moved along the first principal direction of its items by the optimal offsets. Utility is
+The ratings of every second user are the server's: a truncated singular value decomposition turns
+them into item vectors and into the mean and spread of user vectors. The other users are private:
+each fits its own vector and releases it with OpenDP's Gaussian noise. The server shrinks the signal
+by what it knows of the spread, and answers with the best items for the result, moved along the
+direction in which items differ most by the optimal offsets for what uncertainty is left. Utility is
 the predicted rating of the best answer as a share of the best in the catalogue.
 """
 
@@ -30,7 +32,7 @@ _RATINGS_COLUMNS = ["userId", "movieId", "rating"]
 _RIDGE = 5.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ratings:
     """Who rated what: parallel arrays, with rows and columns numbered from 0.
 
@@ -131,62 +133,78 @@ def generate_ratings(*, users: int = 800, movies: int = 1500, seed: int = 1) -> 
     return Ratings(rows, columns.astype(np.int64), values, titles, generated=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TasteModel:
     """Items and users as vectors: the predicted rating is ``means + users @ items.T``.
 
     User vectors are scaled and clipped to norm 1, so any two users are at most 2 apart.
+
+    :param means: what an average user thinks of each item
+    :param items: one vector per item
+    :param users: one vector per private user
+    :param centre: mean vector of the server's own users
+    :param covariance: spread of the server's own users
     """
 
     means: FloatArray
     items: FloatArray
     users: FloatArray
-    direction: FloatArray
+    centre: FloatArray
+    covariance: FloatArray
 
 
 def fit_tastes(ratings: Ratings, *, features: int = 4, min_ratings: int = 10) -> TasteModel:
-    """Return item and user vectors fitted to the ratings.
+    """Return item and user vectors; items are fitted to every second user's ratings only.
 
     :param ratings: who rated what
     :param features: length of the vectors
     :param min_ratings: leave out movies rated less often
     """
-    counts = np.bincount(ratings.movies, minlength=len(ratings.titles))
-    kept = np.flatnonzero(counts >= min_ratings)
     features = positive_integer("features", features)
-    if min(kept.size, ratings.user_count) <= features:
+    own = ratings.users % 2 == 0
+    counts = np.bincount(ratings.movies[own], minlength=len(ratings.titles))
+    kept = np.flatnonzero(counts >= min_ratings)
+    if min(kept.size, ratings.user_count // 2) <= features:
         raise ValueError(
-            f"features ({features}) must be below the number of users ({ratings.user_count}) and "
-            f"of movies with {min_ratings} ratings ({kept.size})"
+            f"features ({features}) must be below half the number of users "
+            f"({ratings.user_count // 2}) and the number of movies that {min_ratings} of the "
+            f"server's users rated ({kept.size})"
         )
     column = np.full(counts.size, -1)
     column[kept] = np.arange(kept.size)
     use = column[ratings.movies] >= 0
     rows, columns, values = ratings.users[use], column[ratings.movies[use]], ratings.values[use]
-    overall = float(values.mean())
-    sums = np.bincount(columns, values - overall, minlength=kept.size)
+    own = rows % 2 == 0
+    overall = float(values[own].mean())
+    sums = np.bincount(columns[own], values[own] - overall, minlength=kept.size)
     means = overall + sums / (counts[kept] + _RIDGE)
     shape = (ratings.user_count, kept.size)
     matrix = csr_matrix((values - means[columns], (rows, columns)), shape=shape)
-    start = np.ones(min(shape))
-    _, strengths, right = svds(matrix, k=features, v0=start)
+    public = matrix[::2]
+    _, strengths, right = svds(public, k=features, v0=np.ones(min(public.shape)))
     items = right.T * np.sqrt(strengths)
-    users = np.zeros((ratings.user_count, features))
-    eye = _RIDGE * np.eye(features) * float((items**2).mean())
-    for user in range(ratings.user_count):
+    users = _fit_users(matrix, items)
+    norms = np.linalg.norm(users, axis=1)
+    scale = float(np.quantile(norms[::2], 0.95)) or 1.0
+    users = users / np.maximum(norms / scale, 1.0)[:, None] / scale
+    centre = users[::2].mean(axis=0)
+    covariance = np.cov(users[::2].T).reshape(features, features)
+    return TasteModel(means, items * scale, users[1::2], centre, covariance)
+
+
+def _fit_users(matrix: csr_matrix, items: FloatArray) -> FloatArray:
+    """Return each user's vector by regularised least squares, from its own ratings only."""
+    features = items.shape[1]
+    users = np.zeros((matrix.shape[0], features))
+    ridge = _RIDGE * np.eye(features) * float((items**2).mean())
+    for user in range(matrix.shape[0]):
         low, high = matrix.indptr[user], matrix.indptr[user + 1]
         rated = items[matrix.indices[low:high]]
-        users[user] = np.linalg.solve(rated.T @ rated + eye, rated.T @ matrix.data[low:high])
-    norms = np.linalg.norm(users, axis=1)
-    scale = float(np.quantile(norms, 0.95)) or 1.0
-    users = users / np.maximum(norms / scale, 1.0)[:, None] / scale
-    items = items * scale
-    centred = items - items.mean(axis=0)
-    direction = np.linalg.eigh(centred.T @ centred)[1][:, -1]
-    return TasteModel(means, items, users, direction)
+        users[user] = np.linalg.solve(rated.T @ rated + ridge, rated.T @ matrix.data[low:high])
+    return users
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class UtilityTable:
     """Mean share of the best possible utility, by privacy rate (rows) and answers (columns)."""
 
@@ -248,16 +266,18 @@ def _release(users: FloatArray, scale: float) -> FloatArray:
 def select_items(model: TasteModel, signals: FloatArray, k: int, *, scale: float) -> IndexArray:
     """Return ``k`` distinct items per signal.
 
-    :param model: item vectors
+    :param model: item vectors and the spread of users
     :param signals: one noisy user vector per row
     :param k: number of answers
     :param scale: standard deviation of the noise
     """
-    steps = sorted(lloyd_offsets(k, GaussianNoise(scale)), key=abs)
-    along = model.items @ model.direction
+    centres, spread = _posterior(model, signals, scale)
+    centred = (model.items - model.items.mean(axis=0)) @ spread
+    along = model.items @ spread @ np.linalg.eigh(centred.T @ centred)[1][:, -1]
+    steps = sorted(lloyd_offsets(k, GaussianNoise(1.0)), key=abs)
     chosen = np.empty((len(signals), k), dtype=np.int64)
-    for row, signal in enumerate(signals):
-        scores = model.means + model.items @ signal
+    for row, centre in enumerate(centres):
+        scores = model.means + model.items @ centre
         picks = dict.fromkeys(int((scores + step * along).argmax()) for step in steps)
         if len(picks) < k:
             # Two offsets want the same item: fill up with the next best for the signal itself.
@@ -265,3 +285,14 @@ def select_items(model: TasteModel, signals: FloatArray, k: int, *, scale: float
             picks.update(dict.fromkeys(near[np.argsort(-scores[near])].tolist()))
         chosen[row] = list(picks)[:k]
     return chosen
+
+
+def _posterior(
+    model: TasteModel, signals: FloatArray, scale: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the best linear guess at each user vector, and a square root of its covariance."""
+    variances, vectors = np.linalg.eigh(model.covariance)
+    variances = np.maximum(variances, 1e-12)
+    keep = variances / (variances + scale * scale)
+    guesses = model.centre + (signals - model.centre) @ (vectors * keep) @ vectors.T
+    return guesses, np.asarray(vectors * (scale * np.sqrt(keep)))

@@ -42,6 +42,15 @@ def test_releases_k_numbers_or_k_items(line):
         assert set(items) <= set("abcd")
 
 
+def test_extreme_values_neither_warn_nor_fail(line):
+    far = Catalogue([-1.7e308, 0.0, 1.7e308], ["low", "zero", "high"])
+    for epsilon in (1.0, 1e-300):
+        meas = make_multi_selection(*line, epsilon, 3, catalogue=far)
+        for value in (-1.79e308, 1.79e308, 0.0, math.inf, -math.inf):
+            assert len(set(meas(value))) == 3
+            assert len(make_multi_selection(*line, epsilon, 3)(value)) == 3
+
+
 def test_chains_after_a_transformation():
     space = dp.vector_domain(dp.atom_domain(bounds=(0.0, 10.0), nan=False), 4)
     chain = (space, dp.symmetric_distance()) >> dp.t.then_mean() >> then_multi_selection(1.0, 5)

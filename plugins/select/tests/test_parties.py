@@ -139,5 +139,7 @@ def test_bad_parties():
         Server([1.0])
     with pytest.raises(ValueError, match="must not decrease"):
         Server(PAGES, disutility=lambda t: -t)
-    with pytest.raises(MessageError, match="string or an integer"):
+    with pytest.raises(ValueError, match=r"items \(of type float\) must be str or int"):
         Server(Catalogue([1.5, 2.5]))
+    with pytest.raises(ValueError, match="at most 1000 characters"):
+        Server(Catalogue([1.5, 2.5], ["a", "b" * 1001]))

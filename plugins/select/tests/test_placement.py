@@ -87,6 +87,14 @@ def test_user_given_noise_matches_the_built_in_one():
     assert own.density(x) == pytest.approx(GaussianNoise(1.0).density(x), abs=1e-14)
 
 
+@pytest.mark.parametrize("k", [1, 2, 5, 16])
+def test_uniform_noise_gets_evenly_spaced_answers(k):
+    uniform = LogConcaveNoise(lambda x: 0.0 if x <= 3.0 else -math.inf)
+    even = -3.0 + 3.0 * (2.0 * np.arange(k) + 1.0) / k
+    assert lloyd_offsets(k, uniform) == pytest.approx(even, abs=1e-9)
+    assert placement_cost(lloyd_offsets(k, uniform), uniform) == pytest.approx(1.5 / k, abs=1e-9)
+
+
 def test_two_answers_to_gaussian_noise_sit_at_its_quartiles():
     assert lloyd_offsets(2, GaussianNoise(2.0))[1] == pytest.approx(2 * 0.6744897501960817)
 
