@@ -93,7 +93,7 @@ def ring_command(k: int, epsilon: float, tolerance: float, cells: int, as_json: 
     click.echo(f"Laplace client  {laplace:.6f}")
     click.echo(
         f"{optimum.programmes} programmes, {optimum.cells} cells per half gap, "
-        f"discretisation error at most {optimum.discretisation:.2g} (included)"
+        f"discretisation error at most {optimum.discretisation:.1e} (included)"
     )
 
 

@@ -37,8 +37,9 @@ class RingOptimum:
     :param upper: what ``density`` costs at most
     :param offsets: the answers relative to the signal, in radians, of the best shape found
     :param density: the best client found
-    :param cells: cells per half gap
-    :param discretisation: the largest error of the cost within a cell that the bounds allow for
+    :param cells: cells per half gap behind ``lower``; ``density`` has some times as many
+    :param discretisation: how much of ``lower`` is given away to the width of the cells, at most,
+        for the best shape
     :param programmes: how many linear programmes were solved
     """
 
@@ -158,6 +159,7 @@ class _Search:
     def __init__(self, k: int, epsilon: float, cells: int) -> None:
         self.k, self.epsilon, self.cells = k, epsilon, cells
         self.rate_lower, self.rate_upper = rate_bounds(epsilon)
+        self.bound_cells = cells
         self.programmes = 0
         self.best_cost = math.inf
         self.best: RingDensity | None = None
@@ -192,12 +194,13 @@ class _Search:
     def result(self) -> RingOptimum:
         """Return the enclosure in radians, rounded outwards."""
         assert self.best is not None
+        self.bound_cells = self.cells
         self._polish()
         model = self.best.model
         upper = float_above(2 * PI_UPPER * self.best.cost_above())
         lower = float_below(2 * PI_LOWER * max(Fraction(0), Fraction(self._boxes[0][0])))
         positions = itertools.accumulate(model.gaps[:-1], initial=Fraction(0))
-        widest = max(model.exact_widths)
+        widest = max(model.gaps) / (2 * self.bound_cells)
         return RingOptimum(
             epsilon=self.epsilon,
             k=self.k,
@@ -205,7 +208,7 @@ class _Search:
             upper=upper,
             offsets=tuple(2.0 * math.pi * float(a) for a in positions),
             density=self.best,
-            cells=model.cells,
+            cells=self.bound_cells,
             discretisation=float(2 * PI_UPPER * self.rate_upper * widest * widest / 12),
             programmes=self.programmes,
         )

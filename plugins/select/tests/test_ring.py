@@ -33,6 +33,8 @@ def test_paper_laplace_is_beaten_at_three_eighths(optimum_small):
     """Appendix A.4 prints 0.72 against 0.75; both are about 0.01 above the exact values."""
     laplace = laplace_ring(2, epsilon=0.375)[0]
     assert optimum_small.upper - optimum_small.lower <= 1e-3
+    assert optimum_small.cells == 32
+    assert 0.0 < optimum_small.discretisation < 1e-4
     assert laplace == pytest.approx(0.75, abs=0.0125)
     assert optimum_small.upper == pytest.approx(0.72, abs=0.0125)
     assert optimum_small.upper < 0.96 * laplace
