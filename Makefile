@@ -22,7 +22,7 @@ WORKERS ?= 2
 DEMO ?= build/demo
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help install demo test lint types layers check gains bench wheels clean
+.PHONY: help install demo test reference lint types layers check gains bench wheels clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -60,6 +60,9 @@ gains: $(STAMP) ## expected losses against OpenDP's own mechanisms, exact and me
 
 bench: $(STAMP) ## release cost against OpenDP, same machine and run
 	$(BIN)/python tests/benchmarks/release.py
+
+reference: $(STAMP) ## rewrite the reference pages that describe code
+	$(BIN)/python tests/docs/reference.py
 
 wheels: $(STAMP) ## build the core wheel and every plugin's
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . $(foreach p,$(PLUGINS),./$(p))

@@ -25,7 +25,7 @@ from opendp_optimal.cli.terminal import (
 from opendp_optimal.measure import then_optimal_noise
 from opendp_optimal.spec.baselines import analytic_gaussian_sigma
 
-PEOPLE = 2_000
+PEOPLE = 500
 NAMES = ("laplace", "gaussian", "optimal")
 
 
@@ -92,13 +92,13 @@ def error(measurement: dp.Measurement, question: Question, repeats: int) -> floa
 
 
 @click.command()
-@click.option("--epsilon", default=1.0, show_default=True, help="Privacy loss of each query.")
+@click.option("--epsilon", default=2.0, show_default=True, help="Privacy loss of each query.")
 @click.option("--delta", default=1e-6, show_default=True, help="Delta of each query.")
 @click.option("--loss", default="l1", show_default=True, help="What the optimal noise minimises.")
 @click.option(
     "--repeats",
     type=click.IntRange(min=1),
-    default=400,
+    default=1000,
     show_default=True,
     help="Releases behind each mean error.",
 )
@@ -146,7 +146,8 @@ def demo(
         )
         click.echo(
             f"optimal {loss} noise: expected loss {figure(table.upper)}, no mechanism below "
-            f"{figure(table.lower)} (certified gap {100 * table.gap:.2g} %)"
+            f"{figure(table.lower)} (certified gap {100 * table.gap:.2g} %)\n"
+            "counts are whole numbers: at small delta discrete Laplace noise is optimal for them"
         )
     if plot is not None:
         picture, (left, right) = new_figure(11.0, 4.2, columns=2)

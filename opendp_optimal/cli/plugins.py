@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from opendp_optimal import plugins as registry
-from opendp_optimal.cli.terminal import FAILED, json_option, note, print_json, print_table
+from opendp_optimal.cli.terminal import FAILED, json_option, note, print_json
 
 
 @click.command()
@@ -58,18 +58,10 @@ def plugins(as_json: bool) -> int:
             }
         )
     else:
-        print_table(
-            ["distribution", "version", "entry point", "adds"],
-            [
-                (
-                    plugin.distribution,
-                    plugin.version,
-                    plugin.entry_point,
-                    "; ".join(f"{kind}: {', '.join(names)}" for kind, names in added.items()),
-                )
-                for plugin, added in rows
-            ],
-        )
+        for plugin, added in rows:
+            click.echo(f"{plugin.distribution} {plugin.version} ({plugin.entry_point})")
+            for kind, names in added.items():
+                click.echo(f"    {kind}: {', '.join(names)}")
         for failure in found.failures:
             note(f"skipped: {failure}")
     return FAILED if found.failures else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from opendp_optimal.table import NoiseTable
 
 FloatArray = npt.NDArray[np.float64]
 BLOCKS = " ▁▂▃▄▅▆▇█"
+MOST_BLOCKS = 2000
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,18 @@ class Shape:
 def shape_of(table: NoiseTable) -> Shape:
     """Return the density of a table, in units of the sensitivity (integers: in whole numbers)."""
     cells = table.cells if table.kind == "real" else 1
-    points = np.arange(-table.radius, table.radius + 2) - 0.5
-    mass = np.asarray(table.weights, dtype=np.float64) / float(table.total)
-    mass[table.radius] += float(table.atom) / float(table.total)
+    mass = np.asarray(table.weights, dtype=np.float64) / table.total
+    mass[table.radius] += table.atom / table.total
+    if table.tail is not None:
+        # Pure noise goes on for ever, block after block; show it until little is left.
+        block = np.asarray(table.tail.weights, dtype=np.float64) / table.total
+        again = table.tail.again / table.total
+        blocks = min(MOST_BLOCKS, max(1, math.ceil(math.log(1e-5) / math.log(again))))
+        side = np.concatenate([again**i * block for i in range(blocks)])
+        side *= table.tail.weight / table.total
+        mass = np.concatenate([side[::-1], mass, side])
+    radius = len(mass) // 2
+    points = np.arange(-radius, radius + 2) - 0.5
     return Shape("optimal", points / cells, mass * cells)
 
 

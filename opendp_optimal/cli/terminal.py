@@ -86,12 +86,11 @@ def figure(value: float, digits: int = 6) -> str:
 
 @contextmanager
 def working(text: str) -> Iterator[None]:
-    """Show a spinner on stderr while something takes its time; a plain line without a terminal."""
+    """Show a spinner on stderr while something takes its time; nothing without a terminal."""
     if sys.stderr.isatty():
         with console(stderr=True).status(text):
             yield
     else:
-        note(text)
         yield
 
 

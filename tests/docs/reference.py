@@ -1,0 +1,114 @@
+"""Write the reference pages that describe code: ``python tests/docs/reference.py``.
+
+The tests compare the pages with what this module makes of the code.
+"""
+
+import inspect
+from pathlib import Path
+
+import click
+
+from opendp_optimal import hookspecs, plugins
+from opendp_optimal.cli.builtin import opendp_optimal_register_commands
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+CLI_HEAD = """# The command line
+
+`opendp-optimal COMMAND`. Results go to standard output, progress and remarks to standard error.
+`--json` prints results for machines. Plots need the extra `plot`.
+
+## Exit codes
+
+| code | meaning |
+|---|---|
+| 0 | done |
+| 1 | something failed: a proof, a plugin, an agreement, or an error while working |
+| 2 | wrong usage, or a bad argument |
+| 3 | done, but the certified gap that was asked for was not reached |
+| 130 | interrupted; the cache is whole, tables appear in it in one step |
+
+## Environment
+
+`OPENDP_OPTIMAL_CACHE` is the folder in which tables are kept; by default it is the platform's
+cache folder for the user.
+"""
+
+HOOKS_HEAD = """# Hooks
+
+A plugin is a module that an installed distribution names in the entry-point group
+`opendp_optimal`. It implements any of these hooks, each marked with `opendp_optimal.hookimpl`.
+[Write a plugin](../tutorials/write-a-plugin.md) is the tutorial.
+
+Plugins are loaded by `opendp_optimal.load_plugins()` and by the command line, not at import. Each
+is loaded and checked on its own. One that does not import, has a misspelt or unmarked hook,
+registers something that is not what it should be, or takes a name that is taken, is reported with
+its distribution and skipped: as a warning of the logger `opendp_optimal.plugins`, in
+`load_plugins().failures`, and by `opendp-optimal plugins`. What other plugins register stays. All
+of what one hook of a plugin registers counts, or none of it. The package's own noise and commands
+come in by the same door, and come first.
+"""
+
+
+def commands() -> list[click.Command]:
+    """The built-in commands and their subcommands, by name."""
+    found: list[click.Command] = []
+    opendp_optimal_register_commands(register=found.append)
+    return sorted(found, key=lambda command: command.name or "")
+
+
+def help_text(command: click.Command, *parents: str) -> str:
+    context = click.Context(command, info_name=" ".join([*parents, command.name or ""]))
+    context.terminal_width = 90
+    context.max_content_width = 90
+    return command.get_help(context)
+
+
+def cli_page() -> str:
+    parts = [CLI_HEAD]
+    for command in commands():
+        parts.append(f"## `opendp-optimal {command.name}`\n")
+        parts.append(f"```\n{help_text(command, 'opendp-optimal')}\n```\n")
+        if isinstance(command, click.Group):
+            for name, inner in sorted(command.commands.items()):
+                parts.append(f"### `opendp-optimal {command.name} {name}`\n")
+                text = help_text(inner, "opendp-optimal", command.name or "")
+                parts.append(f"```\n{text}\n```\n")
+    return "\n".join(parts)
+
+
+def hook_users() -> dict[str, list[str]]:
+    """Which distributions of the repository implement each hook."""
+    root = DOCS.parent
+    own = {"opendp-optimal"}
+    for manifest in root.glob("plugins/*/pyproject.toml"):
+        own.add(f"opendp-optimal-{manifest.parent.name}")
+    users: dict[str, list[str]] = {}
+    for plugin in plugins.load().found:
+        if plugin.distribution in own:
+            for hook in plugin.hooks:
+                users.setdefault(hook, []).append(plugin.distribution)
+    return {hook: sorted(set(names)) for hook, names in users.items()}
+
+
+def hooks() -> dict[str, object]:
+    return {
+        name: value
+        for name, value in vars(hookspecs).items()
+        if name.startswith("opendp_optimal_register")
+    }
+
+
+def hooks_page() -> str:
+    parts = [HOOKS_HEAD]
+    for name, function in hooks().items():
+        parts.append(f"## `{name}(register)`\n")
+        parts.append(f"{inspect.getdoc(function)}\n".replace("``", "`"))
+        users = ", ".join(f"`{user}`" for user in hook_users()[name])
+        parts.append(f"Used in this repository by {users}.\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    (DOCS / "reference" / "cli.md").write_text(cli_page())
+    (DOCS / "reference" / "hooks.md").write_text(hooks_page())
