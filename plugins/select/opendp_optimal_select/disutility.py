@@ -9,7 +9,7 @@ checks below catch every ordinary mistake, not a function made to deceive them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -18,6 +18,9 @@ Disutility = Callable[[float], float]
 
 _LENGTHS = np.concatenate([np.geomspace(1e-9, 1e-2, 60), np.linspace(0.02, 40.0, 400)])
 _TAIL_LENGTHS = (20.0, 30.0, 45.0, 67.5, 101.25)
+_ROUNDING = 1e-12
+_SUSPECTS = 4
+_HALVINGS = 60
 _JUMP = 0.5
 
 
@@ -39,29 +42,51 @@ def check_disutility(disutility: Disutility, *, epsilon: float) -> None:
     at_zero = _value(disutility, 0.0)
     if at_zero != 0.0:
         raise ValueError(f"disutility (value {at_zero} at 0) must be 0 at 0")
-    points = [float(t) for t in _LENGTHS / epsilon]
-    values = [0.0, *(_value(disutility, t) for t in points)]
-    for t, before, after in zip(points, values, values[1:], strict=False):
-        if after < before:
+    points = [0.0, *(float(t) for t in _LENGTHS / epsilon)]
+    values = [_value(disutility, t) for t in points]
+    for t, before, after in zip(points[1:], values, values[1:], strict=False):
+        if after < before * (1.0 - _ROUNDING):
             raise ValueError(
                 f"disutility (falls from {before} to {after} just before {t}) must not decrease"
             )
     if values[-1] <= 0.0:
         raise ValueError(f"disutility (0 up to distance {points[-1]}) must increase")
-    # h is 0 at 0: a first value that hardly shrinks with the distance is a jump at 0.
-    if values[1] > _JUMP * values[-1]:
-        raise ValueError(f"disutility (value {values[1]} at {points[0]}) must be continuous at 0")
+    _check_continuity(disutility, points, values)
     _check_growth(disutility, epsilon)
 
 
+def _check_continuity(
+    disutility: Disutility, points: Sequence[float], values: Sequence[float]
+) -> None:
+    """Close in on the largest rises: a rise that stays while its interval vanishes is a jump."""
+    rises = [
+        (after - before, left, right)
+        for left, right, before, after in zip(points, points[1:], values, values[1:], strict=False)
+    ]
+    for rise, left, right in sorted(rises, reverse=True)[:_SUSPECTS]:
+        low, high = _value(disutility, left), _value(disutility, right)
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (left + right)
+            value = _value(disutility, middle)
+            if value - low > high - value:
+                right, high = middle, value
+            else:
+                left, low = middle, value
+        if high - low > _JUMP * rise > 0.0:
+            raise ValueError(
+                f"disutility (jumps from {low} to {high} at {right}) must be continuous"
+            )
+
+
 def _check_growth(disutility: Disutility, epsilon: float) -> None:
+    """Compare the growth of ``log h`` far out with that of the noise's own decay."""
     tail = [length / epsilon for length in _TAIL_LENGTHS]
-    logs = [math.log(_value(disutility, t)) for t in tail]
+    logs = [math.log(max(_value(disutility, t), 1e-300)) for t in tail]
     rates = [
         (upper - lower) / (right - left)
         for lower, upper, left, right in zip(logs, logs[1:], tail, tail[1:], strict=False)
     ]
-    if rates[-1] >= 0.95 * epsilon or (rates[-1] > 0.5 * epsilon and rates[-1] > 1.2 * rates[0]):
+    if rates[-1] >= 0.95 * epsilon or (rates[-1] > 0.5 * epsilon and rates[-1] > 1.2 * rates[-2]):
         raise ValueError(
             f"disutility (growing at rate {rates[-1]} near {tail[-1]}) must grow more slowly than "
             f"exp(epsilon * t) with epsilon = {epsilon}"

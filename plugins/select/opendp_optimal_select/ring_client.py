@@ -88,6 +88,8 @@ class RingNoise:
 
         :param distance: number of points between them
         """
+        if distance < 0:
+            raise ValueError(f"distance ({distance}) must not be negative")
         steps = min(int(distance), self.points // 2)
         return float_above(Fraction(self.step_epsilon) * steps)
 

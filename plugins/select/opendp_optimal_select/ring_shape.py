@@ -29,6 +29,8 @@ from opendp_optimal_select.rounding import (
     float_below,
 )
 
+_SMALLEST = Fraction(1, 2**50)
+
 
 @dataclass(frozen=True)
 class CellModel:
@@ -42,6 +44,11 @@ class CellModel:
     gaps: tuple[Fraction, ...]
     rate: Fraction
     cells: int
+
+    def __post_init__(self) -> None:
+        """Check that the gaps make a ring."""
+        if sum(self.gaps) != 1 or any(gap != 0 and gap < _SMALLEST for gap in self.gaps):
+            raise ValueError(f"gaps must add up to 1, each 0 or at least {float(_SMALLEST)}")
 
     @cached_property
     def exact_widths(self) -> tuple[Fraction, ...]:

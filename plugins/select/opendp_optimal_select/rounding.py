@@ -1,6 +1,6 @@
 """Bounds on pi, exponentials and the like, rounded away from the truth and never towards it.
 
-``decimal`` rounds ``exp`` correctly to 50 digits; every bound then gives away a relative 1e-40,
+``decimal`` rounds ``exp`` correctly to 60 digits; every bound then gives away a relative 1e-40,
 far more than the few roundings before it can have taken.
 """
 
@@ -11,7 +11,9 @@ from decimal import Context, Decimal
 from fractions import Fraction
 
 CONTEXT = Context(prec=60, Emin=-999999, Emax=999999)
-_SLACK = Decimal("1e-40")
+# Spelt out: arithmetic on these two in the default context would round them to 1.
+_SHRINK = Decimal("0." + 40 * "9")
+_GROW = Decimal("1." + 39 * "0" + "1")
 
 PI_LOWER = Fraction(Decimal("3.14159265358979323846264338327950288419"))
 PI_UPPER = PI_LOWER + Fraction(1, 10**38)
@@ -33,7 +35,7 @@ def exp_lower(value: Fraction) -> Fraction:
     >>> float(exp_lower(Fraction(1)))
     2.718281828459045
     """
-    return Fraction(CONTEXT.multiply(CONTEXT.exp(decimal_of(value)), 1 - _SLACK))
+    return Fraction(CONTEXT.multiply(CONTEXT.exp(decimal_of(value)), _SHRINK))
 
 
 def exp_upper(value: Fraction) -> Fraction:
@@ -41,7 +43,7 @@ def exp_upper(value: Fraction) -> Fraction:
 
     :param value: an exact number
     """
-    return Fraction(CONTEXT.multiply(CONTEXT.exp(decimal_of(value)), 1 + _SLACK))
+    return Fraction(CONTEXT.multiply(CONTEXT.exp(decimal_of(value)), _GROW))
 
 
 def float_below(value: Fraction) -> float:

@@ -106,7 +106,13 @@ def serve(server: Server, *, host: str = "127.0.0.1", port: int = 8765) -> None:
     except ImportError as error:
         raise ImportError("the service needs the extra: opendp-optimal-select[service]") from error
     uvicorn.run(
-        application(server), host=host, port=port, log_level="warning", limit_concurrency=256
+        application(server),
+        host=host,
+        port=port,
+        log_level="warning",
+        lifespan="off",
+        ws="none",
+        limit_concurrency=256,
     )
 
 

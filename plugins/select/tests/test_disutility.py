@@ -6,7 +6,18 @@ from opendp_optimal_select import check_disutility, cost, offsets
 
 
 @pytest.mark.parametrize(
-    "h", [float, math.sqrt, math.log1p, lambda t: t**3, lambda t: math.expm1(0.5 * t)]
+    "h",
+    [
+        float,
+        math.sqrt,
+        math.log1p,
+        lambda t: t**3,
+        lambda t: math.expm1(0.5 * t),
+        lambda t: t**0.05,
+        lambda t: max(0.0, t - 1.0),
+        lambda t: max(0.0, t - 25.0),
+        lambda t: min(t, 2.0),
+    ],
 )
 def test_good_ones_pass(h):
     check_disutility(h, epsilon=1.0)
@@ -20,7 +31,9 @@ def test_good_ones_pass(h):
         (lambda t: t * math.exp(-t), "must not decrease"),
         (lambda t: -t, "must not decrease"),
         (lambda t: 0.0, "must increase"),
-        (lambda t: 1.0 if t > 0 else 0.0, "continuous at 0"),
+        (lambda t: 1.0 if t > 0 else 0.0, "must be continuous"),
+        (lambda t: t + (1.0 if t > 2.5 else 0.0), "jumps from .* must be continuous"),
+        (lambda t: math.sqrt(t) + 0.2 * math.floor(t), "must be continuous"),
         (lambda t: math.nan, "must be finite"),
         (lambda t: math.expm1(t * t), "must be finite|more slowly"),
         (lambda t: math.expm1(2.0 * t), "more slowly than"),

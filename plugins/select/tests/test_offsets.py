@@ -144,6 +144,16 @@ def test_an_asymmetric_start_does_not_do_better_for_even_k():
             assert expected_cost([0.0, a], epsilon=1.0, disutility=h) >= pair - 1e-12
 
 
+@pytest.mark.parametrize("h", [lambda t: max(0.0, t - 0.5), lambda t: min(t, 2.0)])
+@pytest.mark.parametrize("k", [1, 2, 3, 6])
+def test_flat_stretches_are_allowed(h, k):
+    ours = recursion(k, epsilon=1.0, disutility=h)
+    assert expected_cost(ours.offsets, epsilon=1.0, disutility=h) == pytest.approx(
+        ours.cost, abs=1e-7
+    )
+    assert ours.cost <= minimise_cost(k, epsilon=1.0, disutility=h).cost + 1e-7
+
+
 def test_k_answers_divide_the_error():
     for k in (1, 3, 5, 21):
         assert cost(1, epsilon=2.0) / cost(k, epsilon=2.0) == pytest.approx((k + 1) / 2)
