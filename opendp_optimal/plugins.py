@@ -231,7 +231,7 @@ def _hooks(plugin: object) -> Iterator[str]:
 
 
 def _words(error: BaseException) -> str:
-    text = str(error).strip().split("\n")[0]
+    text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

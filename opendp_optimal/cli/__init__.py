@@ -71,7 +71,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # The reader has gone (as in `| head`): nothing more to say, nor to flush.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return DONE
     except Exception as error:
         note(f"error: {type(error).__name__}: {error}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from opendp_optimal.cli.gains import print_gains
+from opendp_optimal.cli.gains import LOSSES, Loss, print_gains
 from opendp_optimal.cli.plots import draw_bars, new_figure, save
 from opendp_optimal.cli.solve import find
 from opendp_optimal.cli.terminal import (
@@ -102,9 +102,7 @@ def compare(
 
 def losses(epsilon: float, delta: float, integer: bool, gap: float) -> list[dict[str, Any]]:
     """Return the l1 and l2 losses of every mechanism, the optimum and its lower bound first."""
-    tables = {
-        loss: find(epsilon, delta, loss, 1 if integer else None, gap) for loss in ("l1", "l2")
-    }
+    tables = {loss: find(epsilon, delta, loss, 1 if integer else None, gap) for loss in LOSSES}
     optimum = {loss: table.upper for loss, table in tables.items()}
     rows = [
         _row("optimal", "optimal", optimum, optimum),
@@ -117,7 +115,7 @@ def losses(epsilon: float, delta: float, integer: bool, gap: float) -> list[dict
 
 
 def _row(
-    name: str, kind: str, values: dict[str, float], optimum: dict[str, float]
+    name: str, kind: str, values: dict[Loss, float], optimum: dict[Loss, float]
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"mechanism": name, "kind": kind}
     for loss, value in values.items():

@@ -10,7 +10,7 @@ import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import opendp.prelude as dp
 
@@ -18,6 +18,8 @@ from opendp_optimal.cli.solve import find
 from opendp_optimal.cli.terminal import FAILED, figure, note, print_json, print_table
 from opendp_optimal.spec import baselines
 
+Loss = Literal["l1", "l2"]
+LOSSES: tuple[Loss, Loss] = ("l1", "l2")
 TARGETS = ((1.0, 1e-6), (2.0, 1e-6), (3.0, 1e-5), (1.0, 0.1), (5.0, 0.25))
 MECHANISMS = ("laplace", "gaussian", "canonical", "optimal")
 CHUNK = 50_000
@@ -45,7 +47,7 @@ class Gain:
         return abs(self.measured - self.exact) <= AGREE * self.standard_error
 
 
-def exact_loss(mechanism: str, epsilon: float, delta: float, loss: str) -> float:
+def exact_loss(mechanism: str, epsilon: float, delta: float, loss: Loss) -> float:
     """Return the expected loss of a mechanism at sensitivity 1, from its closed form or table."""
     if mechanism == "optimal":
         return find(epsilon, delta, loss, None, 1e-3).upper
@@ -112,7 +114,7 @@ def gains(draws: int, jobs: int) -> list[Gain]:
     measured = dict(measure(draws, jobs)) if draws else {}
     rows = []
     for epsilon, delta in TARGETS:
-        for loss in ("l1", "l2"):
+        for loss in LOSSES:
             for mechanism in MECHANISMS:
                 exact = exact_loss(mechanism, epsilon, delta, loss)
                 mean = measured.get((epsilon, delta, loss, mechanism), (None, None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +49,7 @@ def rivals(table: NoiseTable, edges: FloatArray) -> list[Shape]:
     names = ["laplace", "staircase"]
     if table.delta > 0:
         names.insert(1, "analytic_gaussian")
-    loss = table.loss.name if table.loss.name in ("l1", "l2") else "l1"
+    loss: Literal["l1", "l2"] = "l2" if table.loss.name == "l2" else "l1"
     scale = 1 if table.kind == "real" else table.cells
     shapes = []
     for name in names:

@@ -125,17 +125,18 @@ def attempt(job: Job) -> Outcome:
     # So that losses and tables of plugins are known in this process too.
     opendp_optimal.load_plugins()
     started = time.perf_counter()
-    asked = {
-        "epsilon": job.epsilon,
-        "delta": job.delta,
-        "loss": job.loss,
-        "integer_sensitivity": job.integer_sensitivity,
-    }
     steps: list[str] = []
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            table = opendp_optimal.solve(**asked, gap=job.gap, progress=steps.append)
+            table = opendp_optimal.solve(
+                epsilon=job.epsilon,
+                delta=job.delta,
+                loss=job.loss,
+                integer_sensitivity=job.integer_sensitivity,
+                gap=job.gap,
+                progress=steps.append,
+            )
     except Exception as error:
         seconds = time.perf_counter() - started
         return Outcome(job, "failed", None, seconds, f"{type(error).__name__}: {error}")

@@ -84,7 +84,8 @@ def inner_query(query: Any) -> dp.Query | None:
     if not isinstance(query, LazyFrameQuery):
         return None
     # Past LazyFrameQuery's own attribute lookup, which builds Polars plans.
-    return object.__getattribute__(query, "_query")
+    inner: dp.Query = object.__getattribute__(query, "_query")
+    return inner
 
 
 def links(measurement: dp.Measurement) -> tuple[dp.Measurement, dp.Transformation] | None:

@@ -86,8 +86,9 @@ def compose(
     if not counted:
         return epsilon or 0.0, delta or 0.0
 
-    sum_epsilon = float_up(sum(Fraction(p.epsilon) * n for p, n in counted.values()))
-    sum_delta = min(1.0, float_up(sum(Fraction(p.delta) * n for p, n in counted.values())))
+    zero = Fraction(0)
+    sum_epsilon = float_up(sum((n * Fraction(p.epsilon) for p, n in counted.values()), zero))
+    sum_delta = min(1.0, float_up(sum((n * Fraction(p.delta) for p, n in counted.values()), zero)))
     total = _distribution(list(counted.values()))
     if delta is not None:
         tight = float(total.get_epsilon_for_delta(delta))
@@ -118,7 +119,8 @@ def _price(release: Any, d_in: Any) -> _Priced:
     if kind == "MaxDivergence":
         return _Priced((id(release),), release.map(d_in), 0.0, None)
     if kind == "Approximate<MaxDivergence>":
-        return _Priced((id(release),), *release.map(d_in), None)
+        epsilon, delta = release.map(d_in)
+        return _Priced((id(release),), epsilon, delta, None)
     raise ValueError(
         f"releases: cannot price a measurement under {kind}; convert it to (epsilon, delta) first"
     )

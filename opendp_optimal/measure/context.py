@@ -20,7 +20,7 @@ from opendp_optimal.measure.noise import LossLike, make_optimal_noise
 __all__ = ["Deferred", "make_optimal"]
 
 
-class Deferred(PartialChain, dp.Transformation):  # type: ignore[misc]
+class Deferred(PartialChain, dp.Transformation):
     """A measurement that waits for the distance and the budget of its query.
 
     A mechanism that a plugin registers may return one too.
@@ -71,7 +71,9 @@ class Deferred(PartialChain, dp.Transformation):  # type: ignore[misc]
         if isinstance(self._left, tuple):
             return self._build(*self._left, d_in, target)
         left = self._left
-        return left >> self._build(*left.output_space, left.map(d_in), target)
+        noise = self._build(*left.output_space, left.map(d_in), target)
+        measurement: dp.Measurement = left >> noise
+        return measurement
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError(

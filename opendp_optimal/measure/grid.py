@@ -162,12 +162,13 @@ def _integers(space: Space, table: NoiseTable, grid: Grid) -> Callable[[Any], np
     )
 
     def release(data: Any) -> npt.NDArray[Any]:
-        x = np.asarray(data, dtype=kind)
+        x: npt.NDArray[Any] = np.asarray(data, dtype=kind)
         noise = (np.asarray(draw(x.size, steps=steps)) + half) >> bits
-        if kind.itemsize < 8:
-            wide = np.clip(noise, -(2**33), 2**33) + x.astype(np.int64)
-            return np.clip(wide, low, high).astype(kind)
-        return _saturating(x, noise)
+        if kind.itemsize == 8:
+            return _saturating(x, noise)
+        wide = np.clip(noise, -(2**33), 2**33) + x.astype(np.int64)
+        narrow: npt.NDArray[Any] = np.clip(wide, low, high).astype(kind)
+        return narrow
 
     return release
 
@@ -176,7 +177,7 @@ def _saturating(x: npt.NDArray[Any], noise: npt.NDArray[np.int64]) -> npt.NDArra
     """Add 64-bit integers and signed noise, stopping at the ends of the type."""
     ends = np.iinfo(x.dtype)
     with np.errstate(over="ignore"):
-        result = x + noise.astype(x.dtype)  # wraps
+        result: npt.NDArray[Any] = x + noise.astype(x.dtype)  # wraps
     over = (noise > 0) & (result < x)
     under = (noise < 0) & (result > x)
     result[over] = ends.max

@@ -8,6 +8,7 @@ from typing import Any
 
 import opendp.prelude as dp
 
+from opendp_optimal import engine
 from opendp_optimal.measure._opendp import assert_features, make_measurement, partial
 from opendp_optimal.measure.design import SMALL_SENSITIVITY, Design, design_for
 from opendp_optimal.measure.grid import grid_for, releaser
@@ -174,13 +175,10 @@ def _real(value: Any) -> bool:
 
 
 def _table(space: Space, design: Design, loss: LossLike, gap: float, cache: bool) -> NoiseTable:
-    # Late, by its public name: that is the one door to the engine.
-    import opendp_optimal
-
     whole = None
     if space.integer and design.sensitivity <= SMALL_SENSITIVITY:
         whole = int(design.sensitivity)
-    return opendp_optimal.solve(
+    return engine.solve(
         epsilon=design.epsilon,
         delta=design.delta,
         loss=loss,

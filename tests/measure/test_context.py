@@ -6,7 +6,7 @@ from typing import Any
 import opendp.prelude as dp
 import pytest
 
-import opendp_optimal
+from opendp_optimal import engine
 from opendp_optimal.measure import Deferred, make_optimal
 
 dp.enable_features("contrib")
@@ -29,13 +29,13 @@ def context(loss: tuple[Any, Any] | None = None, **split: Any) -> dp.Context:
 def solved(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[float, float]]]:
     """The targets that were asked of the engine."""
     targets: list[tuple[float, float]] = []
-    solve = opendp_optimal.solve
+    solve = engine.solve
 
     def counting(**options: Any) -> Any:
         targets.append((options["epsilon"], options["delta"]))
         return solve(**options)
 
-    monkeypatch.setattr(opendp_optimal, "solve", counting)
+    monkeypatch.setattr(engine, "solve", counting)
     return targets
 
 
@@ -138,8 +138,8 @@ def test_a_query_without_budget_names_it() -> None:
 
 def test_a_missing_parameter_before_the_noise_is_refused() -> None:
     ctx = context(split_evenly_over=1)
+    query = ctx.query().clamp((0.0, 1.0)).resize(constant=0.5).mean().optimal()
     with pytest.raises(TypeError, match="every step before it must have its parameters"):
-        query = ctx.query().clamp((0.0, 1.0)).resize(constant=0.5).mean().optimal()
         query.release(bounds=(1, 2000), T=int)
 
 

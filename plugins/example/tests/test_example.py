@@ -3,11 +3,11 @@
 import opendp.prelude as dp
 import pytest
 from click.testing import CliRunner
-from opendp_optimal_example import HUBER, make_optimal_mean
-from opendp_optimal_example.quote import quote
 
 import opendp_optimal
 from opendp_optimal import plugins
+from opendp_optimal_example import HUBER, make_optimal_mean
+from opendp_optimal_example.quote import quote
 
 dp.enable_features("contrib")
 
