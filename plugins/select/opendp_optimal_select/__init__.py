@@ -35,6 +35,7 @@ from opendp_optimal_select.ring import RingOptimum, laplace_ring, optimal_ring
 from opendp_optimal_select.ring_client import (
     RingNoise,
     design_ring,
+    grid_cost,
     make_ring_selection,
     then_ring_selection,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "cost",
     "design_ring",
     "expected_cost",
+    "grid_cost",
     "grid_offsets",
     "http_transport",
     "laplace_ring",

@@ -15,7 +15,7 @@ def partial(build: Callable[[dp.Domain, dp.Metric], Any]) -> Any:
 
     :param build: makes the measurement from a domain and a metric
     """
-    return _PartialConstructor(build)  # type: ignore[no-untyped-call]
+    return _PartialConstructor(build)
 
 
 def postprocess(
@@ -37,4 +37,4 @@ def privacy_loss(measurement: dp.Measurement, d_in: float) -> float:
     :param measurement: any measurement whose loss is a number
     :param d_in: input distance
     """
-    return float(measurement.map(d_in))  # type: ignore[no-untyped-call]
+    return float(measurement.map(d_in))

@@ -117,11 +117,12 @@ def density_from(model: CellModel, masses: FloatArray, rate: Fraction) -> RingDe
     """Return a density that loses at most ``rate``, as close to ``masses`` as it can be.
 
     :param model: the cells
-    :param masses: suggested masses of the cells, all above 0
+    :param masses: suggested masses of the cells, not all 0
     :param rate: the privacy loss per turn to keep
     """
     widths = np.array([float(w) for w in model.widths])
-    logs = np.log(masses / widths)
+    heights = np.maximum(masses / widths, 0.0)
+    logs = np.log(np.maximum(heights / heights.max(), 1e-300))
     spans = 0.5 * (widths + np.roll(widths, -1))
     for shrink in (1e-12, 1e-9, 1e-6):
         steps = float(rate) * (1.0 - shrink) * spans
@@ -132,13 +133,16 @@ def density_from(model: CellModel, masses: FloatArray, rate: Fraction) -> RingDe
 
 
 def _envelope(logs: FloatArray, steps: FloatArray) -> FloatArray:
-    """Return the largest sequence below ``logs`` that moves at most ``steps``, around the ring."""
-    values: FloatArray = logs - logs.max()
+    """Return the smallest sequence above ``logs`` that moves at most ``steps``, around the ring.
+
+    Above, not below: a solver's tail may be a little too thin, and one thin cell would pull all
+    the others down.
+    """
+    values: FloatArray = logs.copy()
     size = values.size
     for _ in range(2):
         for i in range(size):
-            values[i] = min(values[i], values[i - 1] + steps[i - 1])
+            values[i] = max(values[i], values[i - 1] - steps[i - 1])
         for i in range(size - 1, -1, -1):
-            j = (i + 1) % size
-            values[i] = min(values[i], values[j] + steps[i])
+            values[i] = max(values[i], values[(i + 1) % size] - steps[i])
     return values

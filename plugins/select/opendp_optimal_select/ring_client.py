@@ -75,7 +75,7 @@ class RingNoise:
     def cost(self) -> float:
         """Expected arc to the nearest answer, in radians."""
         n = self.points
-        arcs = [min(_steps(i + a, n) for a in self.answers) for i in range(n)]
+        arcs = [int(arc) for arc in _costs(self.answers, n)]
         total = sum(w * arc for w, arc in zip(self.weights, arcs, strict=True))
         return 2.0 * math.pi / n * (total / self._cumulative[-1])
 
@@ -111,10 +111,50 @@ def design_ring(
     >>> design_ring(0.375, 2, 24).answers
     (0, 11)
     """
+    step = _step(epsilon, points)
+    _, masses, answers = _best_shape(step, k, points, client, 0.0)
+    return RingNoise(step, _integers(masses, step), answers)
+
+
+def grid_cost(
+    epsilon: float,
+    k: int,
+    points: int,
+    *,
+    client: ClientKind = "optimal",
+    halfway: bool = False,
+) -> float:
+    """Return the smallest cost, in radians, when values and answers are confined to a grid.
+
+    For comparing with coarse computations: this is what a linear programme on the grid finds, with
+    an error of up to half a step that :func:`~opendp_optimal_select.ring.optimal_ring` does not
+    have.
+
+    :param epsilon: privacy loss per radian
+    :param k: number of answers
+    :param points: number of points of the ring
+    :param client: ``"optimal"`` or ``"laplace"``
+    :param halfway: let the answers lie half-way between the points instead of on them
+
+    >>> round(grid_cost(0.375, 2, 10, halfway=True), 2)
+    0.72
+    """
+    step = _step(epsilon, points)
+    shift = 0.5 if halfway else 0.0
+    return 2.0 * math.pi / points * _best_shape(step, k, points, client, shift)[0]
+
+
+def _step(epsilon: float, points: int) -> float:
     epsilon = positive_float("epsilon", epsilon)
-    points = positive_integer("points", points, at_most=100_000)
-    if points < 3:
+    if positive_integer("points", points, at_most=100_000) < 3:
         raise ValueError(f"points ({points}) must be at least 3")
+    return epsilon * 2.0 * math.pi / points
+
+
+def _best_shape(
+    step: float, k: int, points: int, client: ClientKind, shift: float
+) -> tuple[float, FloatArray, tuple[int, ...]]:
+    """Return cost in steps, masses of the noise and answers of the best shape on the grid."""
     k = positive_integer("k", k, at_most=points)
     if client not in ("optimal", "laplace"):
         raise ValueError(f"client ({client!r}) must be 'optimal' or 'laplace'")
@@ -123,22 +163,21 @@ def design_ring(
         raise ValueError(
             f"points ({points}) and k ({k}) must leave at most {MAX_SHAPES} shapes, not {count}"
         )
-    step = epsilon * 2.0 * math.pi / points
     best: tuple[float, FloatArray, tuple[int, ...]] | None = None
     for shape in itertools.combinations(range(1, points), k - 1):
         answers = (0, *shape)
         if not _canonical(answers, points):
             continue
-        costs = _costs(answers, points)
+        costs = _costs(answers, points, shift)
         if client == "optimal":
             masses, turned = _solve(costs, step), answers
         else:
             masses, turned = _laplace(costs, step, answers)
-        value = float(masses @ _costs(turned, points))
+        value = float(masses @ _costs(turned, points, shift))
         if best is None or value < best[0] - 1e-12:
             best = value, masses, turned
     assert best is not None
-    return RingNoise(step, _integers(best[1], step), best[2])
+    return best
 
 
 def make_ring_selection(
@@ -190,7 +229,7 @@ def then_ring_selection(*args: Any, **kwargs: Any) -> Any:
     )
 
 
-def _steps(displacement: int, n: int) -> int:
+def _steps(displacement: float, n: int) -> float:
     around = displacement % n
     return min(around, n - around)
 
@@ -201,8 +240,9 @@ def _canonical(answers: tuple[int, ...], n: int) -> bool:
     return n - sum(gaps) >= max(gaps, default=0)
 
 
-def _costs(answers: tuple[int, ...], n: int) -> FloatArray:
-    return np.array([min(_steps(i + a, n) for a in answers) for i in range(n)], dtype=np.float64)
+def _costs(answers: tuple[int, ...], n: int, shift: float = 0.0) -> FloatArray:
+    """Return the distance to the nearest answer for each displacement of the signal, in steps."""
+    return np.array([min(_steps(i + a + shift, n) for a in answers) for i in range(n)])
 
 
 def _laplace(
@@ -233,7 +273,7 @@ def _solve(costs: FloatArray, step: float) -> FloatArray:
         b_eq=[1.0],
         method="highs",
     )
-    masses = np.ones(n) if result.x is None else np.asarray(result.x).clip(1e-300)
+    masses = np.ones(n) if result.x is None else np.asarray(result.x).clip(0.0)
     return np.asarray(masses / masses.sum())
 
 
@@ -242,12 +282,12 @@ def _integers(masses: FloatArray, step: float) -> tuple[int, ...]:
     n = masses.size
     bound = exp_lower(Fraction(step))
     weights = [max(1, math.floor(float(m) * 2.0**_TOTAL_BITS)) for m in masses]
-    # Lower each weight to what its neighbours allow; weights only fall, so this ends.
-    start = min(range(n), key=lambda i: weights[i])
-    for _ in range(2):
-        for direction in (1, -1):
-            for i in range(n):
-                here, there = (start + direction * (i + 1)) % n, (start + direction * i) % n
-                allowed = weights[there] * bound.numerator // bound.denominator
-                weights[here] = min(weights[here], max(allowed, 1))
+    # Raise each weight to what its neighbours need. A solver's tail may be a little too thin, or
+    # zero; lowering the neighbours instead would flatten everything.
+    start = max(range(n), key=lambda i: weights[i])
+    for direction in (1, -1, 1, -1):
+        for i in range(n):
+            here, there = (start + direction * (i + 1)) % n, (start + direction * i) % n
+            needed = -(-weights[there] * bound.denominator // bound.numerator)
+            weights[here] = max(weights[here], needed)
     return tuple(weights)

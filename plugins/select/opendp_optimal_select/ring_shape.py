@@ -130,7 +130,7 @@ class CellModel:
             return uniform, np.zeros(size), np.zeros(size)
         multipliers = np.nan_to_num(-np.asarray(result.ineqlin.marginals)).clip(0.0)
         masses = np.asarray(result.x, dtype=np.float64)
-        if not (np.isfinite(masses).all() and (masses > 0.0).all()):
+        if not (np.isfinite(masses).all() and masses.max() > 0.0):
             masses = uniform
         return masses, multipliers[:size], multipliers[size:]
 

@@ -1,3 +1,6 @@
+import json
+from pathlib import Path
+
 import opendp.prelude as dp
 import pytest
 from hypothesis import settings
@@ -10,6 +13,12 @@ settings.load_profile("untimed")
 @pytest.fixture(autouse=True)
 def _features():
     dp.enable_features("contrib", "honest-but-curious")
+
+
+@pytest.fixture(scope="session")
+def golden():
+    """Numbers printed elsewhere, with where they are printed."""
+    return json.loads((Path(__file__).parent / "golden.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture

@@ -51,9 +51,11 @@ def test_free_minimisation_agrees(k, epsilon):
     assert symmetric == pytest.approx(np.array(offsets(k, epsilon=epsilon)), abs=1e-9)
 
 
-def test_printed_example():
+def test_printed_example(golden):
+    printed = golden["offsets, k = 3, epsilon = 1"]
     assert offsets(3, epsilon=1.0) == pytest.approx((-math.log(4), 0.0, math.log(4)), abs=1e-15)
-    assert cost(3, epsilon=1.0) == 0.5
+    assert offsets(3, epsilon=1.0) == pytest.approx(printed["offsets"], abs=1e-15)
+    assert cost(3, epsilon=1.0) == printed["cost"]
 
 
 @given(k=st.integers(1, 200), epsilon=st.floats(0.01, 100.0))
@@ -133,6 +135,14 @@ def test_no_perturbation_does_better(name, k, moves, size):
     ours = recursion(k, epsilon=1.0, disutility=h)
     moved = [a + size * m for a, m in zip(ours.offsets, moves, strict=False)]
     assert expected_cost(moved, epsilon=1.0, disutility=h) >= ours.cost - 1e-12
+
+
+@pytest.mark.parametrize("c", [0.1, 0.3, 0.5])
+def test_the_cost_falls_until_the_pair_is_symmetric(c):
+    """The derivative for the pair (-c, 2a - c) is -int_c^a sinh(t - c) dt, and a = ln 2."""
+    a, step = math.log(2), 1e-5
+    low, high = (expected_cost([-x, 2 * a - x], epsilon=1.0) for x in (c - step, c + step))
+    assert (high - low) / (2 * step) == pytest.approx(1 - math.cosh(a - c), abs=1e-8)
 
 
 def test_an_asymmetric_start_does_not_do_better_for_even_k():

@@ -95,8 +95,9 @@ def test_uniform_noise_gets_evenly_spaced_answers(k):
     assert placement_cost(lloyd_offsets(k, uniform), uniform) == pytest.approx(1.5 / k, abs=1e-9)
 
 
-def test_two_answers_to_gaussian_noise_sit_at_its_quartiles():
-    assert lloyd_offsets(2, GaussianNoise(2.0))[1] == pytest.approx(2 * 0.6744897501960817)
+def test_two_answers_to_gaussian_noise_sit_at_its_quartiles(golden):
+    upper = golden["quartiles of a standard Gaussian"]["upper"]
+    assert lloyd_offsets(2, GaussianNoise(2.0))[1] == pytest.approx(2 * upper, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opendp_optimal_select import RingNoise, design_ring, laplace_ring, make_ring_selection
+from opendp_optimal_select import (
+    RingNoise,
+    design_ring,
+    grid_cost,
+    laplace_ring,
+    make_ring_selection,
+)
 
 SPACE = dp.atom_domain(T=int), dp.absolute_distance(T=int)
 
@@ -32,6 +38,26 @@ def test_close_to_the_continuous_ring():
     assert design_ring(1.0, 2, 120).cost == pytest.approx(
         design_ring(1.0, 2, 120, client="laplace").cost, rel=0.005
     )
+
+
+def test_a_coarse_grid_reproduces_all_three_printed_statements(golden):
+    """Ten points, answers half-way between them: 0.72 against 0.75, and equal at epsilon 1."""
+    printed = golden["ring, k = 2, epsilon = 3/8"]
+    both = [grid_cost(0.375, 2, 10, client=c, halfway=True) for c in ("optimal", "laplace")]
+    assert [round(value, 2) for value in both] == [printed["optimal"], printed["laplace"]]
+    equal = [grid_cost(1.0, 2, 10, client=c, halfway=True) for c in ("optimal", "laplace")]
+    assert equal[0] == pytest.approx(equal[1], abs=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [8.0, 20.0, 60.0])
+def test_strong_signals_keep_their_utility(epsilon):
+    """Tails far below the solver's accuracy must not spoil the weights."""
+    best = design_ring(epsilon, 1, 60)
+    plain = design_ring(epsilon, 1, 60, client="laplace")
+    assert best.cost == pytest.approx(plain.cost, rel=1e-4, abs=1e-9)
+    decay = math.exp(-best.step_epsilon)
+    exact = 2 * math.pi / 60 * 2 * decay / ((1 - decay) * (1 + decay))
+    assert best.cost == pytest.approx(exact, rel=1e-3)
 
 
 def test_measurement():
