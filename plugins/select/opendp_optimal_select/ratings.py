@@ -241,7 +241,8 @@ def run_experiment(
     model = fit_tastes(ratings, features=features)
     sizes = tuple(positive_integer("ks", k, at_most=len(model.items)) for k in ks)
     users = model.users[: positive_integer("max_users", max_users)]
-    exact = model.means + users @ model.items.T
+    # A prediction beyond the end of the scale is worth no more than the end of the scale.
+    exact = np.clip(model.means + users @ model.items.T, ratings.values.min(), ratings.values.max())
     best = exact.max(axis=1)
     utility = np.empty((len(rates), len(sizes)))
     for i, rate in enumerate(rates):
