@@ -59,7 +59,7 @@ gains: $(STAMP) ## expected losses against OpenDP's own mechanisms, exact and me
 	$(BIN)/opendp-optimal compare --gains --draws 1000000
 
 bench: $(STAMP) ## release cost against OpenDP, same machine and run
-	$(BIN)/python tests/benchmarks/release.py
+	$(BIN)/python tests/benchmarks/bench_release.py
 
 reference: $(STAMP) ## rewrite the reference pages that describe code
 	$(BIN)/python tests/docs/reference.py

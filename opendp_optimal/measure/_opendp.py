@@ -1,9 +1,9 @@
 """The only module that touches private parts of OpenDP 0.16, each named and tested.
 
 What is private: the table of constructors behind the Context API, the partial constructor that
-``then_`` functions return, the query inside a Polars query, the description of a chain, and the
-constructors in ``opendp._internal`` that OpenDP's own Python mechanisms use (they ask for the
-feature ``contrib`` only).
+``then_`` functions return, the names of types, the query inside a Polars query, the description
+of a chain, and the constructors in ``opendp._internal`` that OpenDP's own Python mechanisms use
+(they ask for the feature ``contrib`` only).
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from opendp._internal import _make_measurement, _make_transformation
 from opendp.context import PartialChain, constructors
 from opendp.extras.polars import LazyFrameQuery
 from opendp.mod import _PartialConstructor, assert_features
+from opendp.typing import _ELEMENTARY_TYPES
 
 __all__ = [
     "PartialChain",
     "assert_features",
     "enroll",
     "inner_query",
+    "introduce",
     "links",
     "make_measurement",
     "make_transformation",
@@ -49,6 +51,11 @@ def enroll(make: Callable[..., Any], name: str) -> None:
     if name not in constructors:
         dp.register(make, name)
         _enrolled[name] = make
+
+
+def introduce(kind: type[dp.Measurement]) -> None:
+    """Let OpenDP recognise a class of measurements in lists; it looks classes up by identity."""
+    _ELEMENTARY_TYPES[kind] = _ELEMENTARY_TYPES[dp.Measurement]
 
 
 def make_measurement(

@@ -11,6 +11,7 @@ import opendp.prelude as dp
 from opendp_optimal import engine
 from opendp_optimal.measure._opendp import assert_features, make_measurement, partial
 from opendp_optimal.measure.design import SMALL_SENSITIVITY, Design, design_for
+from opendp_optimal.measure.direct import make_direct
 from opendp_optimal.measure.grid import grid_for, releaser
 from opendp_optimal.measure.maps import Guarantee
 from opendp_optimal.measure.spaces import Space, space_of
@@ -97,13 +98,13 @@ def make_optimal_noise(
         def privacy_map(d: Any) -> Any:
             return guarantee.pair(d)[0]
 
-    measurement = make_measurement(
-        input_domain,
-        input_metric,
-        measure,
-        releaser(space, table, grid),
-        privacy_map,
-        TO=space.output_type,
+    release = releaser(space, table, grid)
+    measurement = make_direct(
+        make_measurement(
+            input_domain, input_metric, measure, release, privacy_map, TO=space.output_type
+        ),
+        space,
+        release,
     )
     # What the accountant and the curious look at; OpenDP itself does not use them.
     measurement.table = table
