@@ -58,6 +58,8 @@ def minimise_cost(k: int, *, epsilon: float, disutility: Disutility | None = Non
     k, epsilon = positive_integer("k", k), positive_float("epsilon", epsilon)
     if disutility is not None:
         check_disutility(disutility, epsilon=epsilon)
+    if not math.isfinite(2.0 * math.log(k + 1) / epsilon):
+        raise ValueError(f"epsilon ({epsilon}) must be large enough for finite offsets")
     tails = (np.arange(k) + 0.5) / k
     start = np.sign(tails - 0.5) * -np.log1p(-np.abs(2.0 * tails - 1.0)) / epsilon
 

@@ -47,6 +47,8 @@ def offsets(k: int, *, epsilon: float, disutility: Disutility | None = None) -> 
     k, epsilon = positive_integer("k", k), positive_float("epsilon", epsilon)
     if disutility is not None:
         return recursion(k, epsilon=epsilon, disutility=disutility).offsets
+    if not math.isfinite(2.0 * math.log(k + 1) / epsilon):
+        raise ValueError(f"epsilon ({epsilon}) must be large enough for finite offsets")
     half = k // 2
     if k % 2:
         upper = [2.0 * math.log((half + 1) / i) / epsilon for i in range(half, 0, -1)]

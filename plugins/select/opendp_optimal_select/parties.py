@@ -235,7 +235,7 @@ class Server:
         try:
             return offsets(k, epsilon=1.0 / scale, disutility=self.disutility)
         except (ValueError, ZeroDivisionError, OverflowError):
-            raise MessageError(f"scale ({scale}) must suit this server's disutility") from None
+            raise MessageError(f"scale ({scale}) must be one this server can answer") from None
 
     def _answer(self, index: int) -> Answer:
         if isinstance(self.catalogue, Catalogue):

@@ -1,7 +1,10 @@
 """The reference service over a real socket on the loopback address."""
 
 import http.client
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -133,6 +136,39 @@ def test_a_failure_inside_shows_nothing_and_the_service_goes_on():
         assert status == 500
         assert b"secret" not in reply
         assert post(number, GOOD)[0] == 200
+
+
+def test_two_processes(tmp_path):
+    """The command that serves, as a process of its own, and a client here."""
+    path = tmp_path / "inns.csv"
+    path.write_text("item,position\n" + "".join(f"inn {i},{i}\n" for i in range(100)))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        number = free.getsockname()[1]
+    options = ["select", "serve", "--catalogue", str(path), "--port", str(number)]
+    code = f"from opendp_optimal.cli import main; main({options!r})"
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 6 * PATIENCE
+        while True:
+            try:
+                assert post(number, None, path="/health", method="GET")[0] == 200
+                break
+            except ConnectionError:
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        answer = Client(epsilon=1.0, k=3).ask(50.0, http_transport(f"http://127.0.0.1:{number}"))
+        assert str(answer.item).startswith("inn ")
+        assert post(number, b"{")[0] == 400
+        assert post(number, GOOD)[0] == 200
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(PATIENCE)
+        finally:
+            process.kill()
+            process.wait()
 
 
 def test_transport_errors():
