@@ -5,25 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from opendp_optimal.certify.rounding import private_weights, round_prices
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.model import shapes
-from opendp_optimal.model.build import build, floats
-from opendp_optimal.model.guess import first_cells, most_cells
+from opendp_optimal.model.build import build, floats, support_radius
+from opendp_optimal.model.guess import aligned, first_cells, most_cells
+from opendp_optimal.model.lattice import LatticeProgram
 from opendp_optimal.solvers import run
 from opendp_optimal.spec.problem import NoiseProblem
 from opendp_optimal.staircase import pure_table
 from opendp_optimal.table import NoiseTable
 
 Progress = Callable[[str], None]
+Integers = NDArray[np.int64]
 
 
 def refine(
     problem: NoiseProblem, gap: float, method: str, cells: int | None, progress: Progress
 ) -> NoiseTable:
-    """Solve on finer and finer lattices until the gap is met or the lattice is as fine as it may be."""
+    """The first table that meets the gap, or the best on the finest lattice that is allowed."""
     if problem.delta == 0:
         price = partial(run, method=method, outward_only=True, gap=gap)
         return pure_table(problem, gap, price, progress)
@@ -34,49 +38,78 @@ def refine(
     failure: Exception | None = None
     while True:
         progress(f"{count} cells per sensitivity")
+        found: NoiseTable | None = None
         try:
-            best = _better(best, _attempt(problem, count, method, gap))
+            above, below = (fixed, fixed) if fixed else aligned(problem, count)
+            found = _attempt(problem, above, below, method, gap)
+            best = _better(best, found)
         except (SolverError, CertificateError) as error:
             failure = error
         if best is not None and best.gap <= gap:
             return best
         if count >= limit:
             break
-        if best is None:
-            count = min(limit, 2 * count)
-        else:
-            reached = min(best.gap, 4.0)
-            count = min(limit, max(count + 1, math.ceil(1.1 * count * math.sqrt(reached / gap))))
-    fallback = _closed_form(problem, best)
-    if fallback is None:
-        raise SolverError(f"no certified table for {problem.describe()}") from failure
-    return fallback
+        # The gap falls with the square of the cells.
+        wanted = 1.03 * count * math.sqrt(min(found.gap, 4.0) / gap) if found else 2 * count
+        count = min(limit, max(count + 1, math.ceil(wanted)))
+    if best is None:
+        raise _no_table(problem, failure)
+    return _with_closed_form(problem, best)
 
 
-def _attempt(problem: NoiseProblem, cells: int, method: str, gap: float) -> NoiseTable:
-    """One lattice: solve both programmes, round, prove."""
-    pair = build(problem, cells)
+def _no_table(problem: NoiseProblem, failure: Exception | None) -> Exception:
+    if problem.support is not None:
+        unit = problem.integer_sensitivity or 1
+        enough = unit * support_radius(problem.epsilon, problem.delta)
+        return ValueError(
+            f"support ({problem.support}) must be larger: no private noise was found within it, "
+            f"{enough:.3g} is enough"
+        )
+    error = SolverError(f"no certified table at {problem.describe()}: {failure}")
+    error.__cause__ = failure
+    return error
+
+
+def _attempt(
+    problem: NoiseProblem, above: int, below: int, method: str, gap: float
+) -> NoiseTable:
+    """Solve both programmes, each on a lattice that suits it, round, prove.
+
+    Most optima fall outwards, so that half of the terms can be left out; where rounding shows
+    that this one does not, all terms are used for both programmes.
+    """
     outward = problem.folded and not problem.monotone
-    below = run(pair.below, method=method, outward_only=outward, gap=gap)
-    above = run(pair.above, method=method, outward_only=outward, gap=gap)
-    reference = shapes.decaying(problem.epsilon, cells, pair.above.radius)
-    rounding: dict[str, Any] = {
-        "cells": cells,
-        "epsilon": problem.epsilon,
-        "delta": problem.delta,
-    }
+    program = build(problem, above).above
     try:
-        weights, atom = private_weights(above.weights, above.atom, reference, **rounding)
+        weights, atom = _weights(problem, program, method, gap, outward)
     except CertificateError:
         if not outward:
             raise
-        above = run(pair.above, method=method, outward_only=False, gap=gap)
-        weights, atom = private_weights(above.weights, above.atom, reference, **rounding)
-    dual = round_prices(below, cells=cells, epsilon=problem.epsilon, mirrored=problem.folded)
+        outward = False
+        weights, atom = _weights(problem, program, method, gap, outward)
+    relaxed = run(build(problem, below).below, method=method, outward_only=outward, gap=gap)
+    dual = round_prices(relaxed, cells=below, epsilon=problem.epsilon, mirrored=problem.folded)
     costs = None
     if problem.loss.custom:
-        costs = (problem.cost(cells, len(weights) // 2), problem.cost(cells, dual.reach))
-    return NoiseTable.rounded(problem, cells, weights, atom, dual, costs=costs)
+        costs = (problem.cost(above, len(weights) // 2), problem.cost(below, dual.reach))
+    return NoiseTable.rounded(problem, above, weights, atom, dual, costs=costs)
+
+
+def _weights(
+    problem: NoiseProblem, program: LatticeProgram, method: str, gap: float, outward: bool
+) -> tuple[Integers, int]:
+    """Private integer weights from the programme of a mechanism."""
+    above = run(program, method=method, outward_only=outward, gap=gap)
+    reference = shapes.decaying(problem.epsilon, program.cells, program.radius)
+    return private_weights(
+        above.weights,
+        above.atom,
+        reference,
+        cells=program.cells,
+        epsilon=problem.epsilon,
+        delta=problem.delta,
+        largest_mix=gap / 10,
+    )
 
 
 def _better(best: NoiseTable | None, new: NoiseTable) -> NoiseTable:
@@ -95,10 +128,10 @@ def _better(best: NoiseTable | None, new: NoiseTable) -> NoiseTable:
     )
 
 
-def _closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTable | None:
+def _with_closed_form(problem: NoiseProblem, best: NoiseTable) -> NoiseTable:
     """A truncated staircase on a very fine lattice, if it is better than what was found."""
     plain = problem.kind == "real" and problem.support is None and problem.impossible is None
-    if not plain or best is None or not problem.folded:
+    if not plain or not problem.folded:
         return best
     finest = 4096
     wanted = math.ceil(12 * (1 + math.exp(problem.epsilon / 2)))

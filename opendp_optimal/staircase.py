@@ -21,7 +21,7 @@ from opendp_optimal.certify.rounding import round_prices
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.model import shapes
 from opendp_optimal.model.build import build, floats
-from opendp_optimal.model.guess import first_cells, most_cells
+from opendp_optimal.model.guess import aligned, first_cells, most_cells
 from opendp_optimal.model.lattice import LatticeProgram, LatticeSolution
 from opendp_optimal.spec.exact import BITS, exp_bounds
 from opendp_optimal.spec.problem import NoiseProblem
@@ -52,9 +52,9 @@ def pure_table(
     count = fixed or min(limit, first_cells(close, gap))
     while True:
         progress(f"{count} cells per sensitivity")
-        below = build(close, count).below
+        on = fixed or aligned(close, count)[1]
         dual = round_prices(
-            run(below), cells=count, epsilon=problem.epsilon, mirrored=problem.folded
+            run(build(close, on).below), cells=on, epsilon=problem.epsilon, mirrored=problem.folded
         )
         table = _staircase_table(problem, fixed or _fine(problem, count), dual)
         if table.gap <= gap or count >= limit:

@@ -20,7 +20,6 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _SHRINK = 1 - 2.0**-50
-_LARGEST_MIX = 0.02
 
 
 def round_weights(weights: Floats, atom: float) -> tuple[Integers, int]:
@@ -35,12 +34,19 @@ def round_weights(weights: Floats, atom: float) -> tuple[Integers, int]:
 
 
 def private_weights(
-    weights: Floats, atom: float, reference: Floats, *, cells: int, epsilon: float, delta: float
+    weights: Floats,
+    atom: float,
+    reference: Floats,
+    *,
+    cells: int,
+    epsilon: float,
+    delta: float,
+    largest_mix: float = 1e-3,
 ) -> tuple[Integers, int]:
     """Round to integers that are (epsilon, delta)-private, mixing in a reference as needed.
 
     The worst shortfall is convex, so a mixture with a law that leaves part of delta unused uses
-    less of it. Raises if more than a small part had to be mixed in.
+    less of it. Raises if more than ``largest_mix`` of it would be needed.
     """
     allowed = Fraction(delta) * TOTAL
     spare: Fraction | None = None
@@ -57,7 +63,7 @@ def private_weights(
             if spare <= 0:
                 break
         mix = mix + float(over / spare) * (1.0 + 0.01 * 2**attempt) + 1e-15
-        if mix > _LARGEST_MIX:
+        if mix > largest_mix:
             break
     raise CertificateError("weights are too far from private to be repaired")
 

@@ -26,17 +26,19 @@ def support_radius(epsilon: float, delta: float) -> float:
 
 
 def lattice_radii(problem: NoiseProblem, cells: int) -> tuple[int, int]:
-    """Radii beyond which the optimum has no mass, and beyond which its prices are 0.
+    """Radii beyond which the optimum has hardly mass, and beyond which its prices are 0.
 
     Beyond the support the prices fall from theirs at its end to 0; with the loss growing by one
-    unit a unit, the way they go grows by a factor e^epsilon each unit.
+    unit a unit, the way they go grows by a factor e^epsilon each unit. Half of the way that this
+    would take from the highest price is enough; what is lost by it shows in the certified gap.
     """
     epsilon = problem.epsilon
     delta = min(problem.delta, problem.impossible or 1.0)
     end = support_radius(epsilon, delta)
     unwind = math.log1p(end * math.expm1(epsilon)) / epsilon
-    mass = math.ceil(cells * (end + 1)) + 1
-    return mass, mass + math.ceil(cells * unwind)
+    mass = end + min(1.25, 0.35 * epsilon)
+    prices = end + 0.25 + unwind / 2
+    return math.ceil(cells * mass) + 1, math.ceil(cells * prices) + 1
 
 
 def floats(numerators: object, denominator: int) -> Floats:

@@ -15,7 +15,7 @@ def run(
     """Solve a lattice programme.
 
     :param method: "interior", "highs", or "auto": the interior-point method first, and HiGHS
-        where that ends early on a small programme
+        where that finds no start
     :param outward_only: leave out terms that cannot bind for noise that falls outwards
     :param gap: the relative gap that is wanted in the end
     """
@@ -35,7 +35,7 @@ def run(
     except SolverError:
         if method == "interior":
             raise
-    if len(program.shifts) * program.points <= _SMALL:
+    if solution is None and len(program.shifts) * program.points <= _SMALL:
         from opendp_optimal.solvers.highs import solve_highs
 
         return solve_highs(program)

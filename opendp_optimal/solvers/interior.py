@@ -1,6 +1,7 @@
 """A structured interior-point method for the lattice programme.
 
-Feasible primal-dual path following with Mehrotra's predictor and corrector. For a fixed shift the
+Feasible primal-dual path following with Mehrotra's predictor and corrector, and one of Gondzio's
+centrality correctors. For a fixed shift the
 slack variables enter the Newton system as a diagonal plus the budget row, so they are eliminated
 in closed form. What is left couples p only within ``cells`` neighbours: a *banded* positive
 definite matrix, bordered by one row for each budget, the atom and the total mass. A step costs
@@ -14,7 +15,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve_banded, cholesky_banded, lu_factor, lu_solve
+from scipy.linalg import (
+    LinAlgError,
+    cho_solve,
+    cho_solve_banded,
+    cholesky,
+    cholesky_banded,
+    lu_factor,
+    lu_solve,
+)
+from threadpoolctl import threadpool_limits
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.lattice import Floats, LatticeProgram, LatticeSolution
@@ -22,6 +32,7 @@ from opendp_optimal.model.lattice import Floats, LatticeProgram, LatticeSolution
 _TO_BOUNDARY = 0.995
 _LIMIT = 160
 _PATIENCE = 25
+_LOW, _HIGH = 0.1, 10.0
 _WORTH = 0.3
 
 
@@ -93,6 +104,8 @@ class _Newton:
             product = (self.order.T @ self.order).tocoo()
             order_width = int(np.abs(product.row - product.col).max())
         self.width = max(int(gap.max(initial=0)), order_width)
+        # Blocked dense algebra wins over the banded one when the band is a good part of the whole.
+        self.dense = self.n**2 < 8 * self.width * self.budgets
         self.band_index = gap * self.n + low
         # A band entry is seen twice when a point is its own mirrored shift (gap 0).
         self.band_scale = np.where(gap == 0, 2.0, 1.0) * -self.growth
@@ -142,7 +155,13 @@ class _Newton:
         for offset in range(self.width + 1):
             band[offset, : n - offset] *= self.scale[: n - offset] * self.scale[offset:]
         band[0] *= 1 + 1e-14
-        self.cholesky = cholesky_banded(band, lower=True, check_finite=False)
+        if self.dense:
+            full = np.zeros((n, n))
+            for offset in range(min(self.width, n - 1) + 1):
+                np.fill_diagonal(full[offset:], band[offset, : n - offset])
+            self.cholesky = cholesky(full, lower=True, overwrite_a=True, check_finite=False)
+        else:
+            self.cholesky = cholesky_banded(band, lower=True, check_finite=False)
         first = np.bincount(self.first_index, self.kappa, self.shifts * n).reshape(-1, n)
         second = np.bincount(self.second_index, self.kappa, self.shifts * (n + 1))
         coupling = first - self.growth * second.reshape(-1, n + 1)[:, :n]
@@ -168,9 +187,8 @@ class _Newton:
     def solve_band(self, right: Floats) -> Floats:
         """Solve with the scaled band matrix."""
         scale = self.scale if right.ndim == 1 else self.scale[:, None]
-        return np.asarray(
-            cho_solve_banded((self.cholesky, True), right * scale, check_finite=False) * scale
-        )
+        backwards = cho_solve if self.dense else cho_solve_banded
+        return np.asarray(backwards((self.cholesky, True), right * scale, check_finite=False) * scale)
 
     def direction(self, x: Iterate, target: tuple[Floats, ...]) -> Iterate:
         """The Newton step towards complementarity products ``target`` (as changes)."""
@@ -308,8 +326,22 @@ def _predict_and_correct(newton: _Newton, x: Iterate) -> Iterate:
         for v, z, dv, dz in zip(primal, dual, guess.primal(), guess.dual(), strict=True)
     )
     step = newton.direction(x, corrected)
-    along_p = min(1.0, _TO_BOUNDARY * _reach(primal, step.primal()))
-    along_d = min(1.0, _TO_BOUNDARY * _reach(dual, step.dual()))
+    along_p = min(1.0, _reach(primal, step.primal()))
+    along_d = min(1.0, _reach(dual, step.dual()))
+    # Look a little beyond the step and pull outlying products back towards the mean.
+    ahead = _moved(x, step, min(1.0, along_p + 0.3), min(1.0, along_d + 0.3))
+    aim = centring * mean
+    pulled = []
+    for old, v, z in zip(corrected, ahead.primal(), ahead.dual(), strict=True):
+        change = np.clip(v * z, _LOW * aim, _HIGH * aim) - v * z
+        pulled.append(old + np.maximum(change, -_HIGH * aim))
+    other = newton.direction(x, tuple(pulled))
+    other_p = min(1.0, _reach(primal, other.primal()))
+    other_d = min(1.0, _reach(dual, other.dual()))
+    if other_p + other_d > along_p + along_d:
+        step, along_p, along_d = other, other_p, other_d
+    along_p = min(1.0, _TO_BOUNDARY * along_p)
+    along_d = min(1.0, _TO_BOUNDARY * along_d)
     return _moved(x, step, along_p, along_d)
 
 
@@ -323,7 +355,13 @@ def solve_interior(
     :param outward_only: leave out terms that cannot bind for noise that falls outwards
     """
     newton = _Newton(program, outward_only)
-    x = _start(newton)
+    with threadpool_limits(1, "blas"):
+        return _follow(newton, _start(newton), tolerance)
+
+
+def _follow(newton: _Newton, x: Iterate, tolerance: float) -> LatticeSolution:
+    """Follow the central path from a start to a relative duality gap."""
+    program = newton.program
     status, best, stalled, iteration = "limit", np.inf, 0, 0
     for iteration in range(_LIMIT):
         relative = _dot(x.primal(), x.dual()) / max(abs(_value(program, x)), 1e-300)
