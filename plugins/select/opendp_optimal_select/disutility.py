@@ -58,13 +58,15 @@ def check_disutility(disutility: Disutility, *, epsilon: float) -> None:
 def _check_continuity(
     disutility: Disutility, points: Sequence[float], values: Sequence[float]
 ) -> None:
-    """Close in on the largest rises: a rise that stays while its interval vanishes is a jump."""
-    rises = [
-        (after - before, left, right)
-        for left, right, before, after in zip(points, points[1:], values, values[1:], strict=False)
-    ]
-    for rise, left, right in sorted(rises, reverse=True)[:_SUSPECTS]:
-        low, high = _value(disutility, left), _value(disutility, right)
+    """Close in on sudden rises: a rise that stays while its interval vanishes is a jump."""
+    rises = np.diff(values)
+    slopes = np.append(rises / (np.diff(points) / points[-1]), 0.0)
+    # Sudden: steep beside both neighbours. The first interval has one neighbour only.
+    beside = np.maximum(np.roll(slopes, 1), np.roll(slopes, -1))[:-1]
+    sudden = slopes[:-1] / (beside + 1e-12 * slopes.max())
+    for i in np.argsort(sudden)[::-1][:_SUSPECTS]:
+        rise, left, right = float(rises[i]), points[i], points[i + 1]
+        low, high = values[i], values[i + 1]
         for _ in range(_HALVINGS):
             middle = 0.5 * (left + right)
             value = _value(disutility, middle)

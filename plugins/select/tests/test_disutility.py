@@ -23,6 +23,16 @@ def test_good_ones_pass(h):
     check_disutility(h, epsilon=1.0)
 
 
+@pytest.mark.parametrize("epsilon", [1e-200, 1e-6, 1.0, 1e6, 1e200])
+def test_any_unit_of_distance_will_do(epsilon):
+    for h in (lambda t: (epsilon * t) ** 2, lambda t: math.sqrt(epsilon * t)):
+        check_disutility(h, epsilon=epsilon)
+    with pytest.raises(ValueError, match="must be continuous"):
+        check_disutility(
+            lambda t: epsilon * t + (1.0 if epsilon * t > 1.0 else 0.0), epsilon=epsilon
+        )
+
+
 @pytest.mark.parametrize(
     ("h", "message"),
     [
@@ -34,6 +44,8 @@ def test_good_ones_pass(h):
         (lambda t: 1.0 if t > 0 else 0.0, "must be continuous"),
         (lambda t: t + (1.0 if t > 2.5 else 0.0), "jumps from .* must be continuous"),
         (lambda t: math.sqrt(t) + 0.2 * math.floor(t), "must be continuous"),
+        (lambda t: t * t + (0.5 if t > 1.0 else 0.0), "jumps from .* must be continuous"),
+        (lambda t: t**3 + (0.05 if t > 0.3 else 0.0), "jumps from .* must be continuous"),
         (lambda t: math.nan, "must be finite"),
         (lambda t: math.expm1(t * t), "must be finite|more slowly"),
         (lambda t: math.expm1(2.0 * t), "more slowly than"),
