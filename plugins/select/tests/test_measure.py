@@ -4,10 +4,10 @@ import math
 import numpy as np
 import opendp.prelude as dp
 import pytest
-from opendp_optimal import plugins
-from opendp_optimal.hookspecs import PROJECT
 
 import opendp_optimal_select
+from opendp_optimal import plugins
+from opendp_optimal.hookspecs import PROJECT
 from opendp_optimal_select import (
     Catalogue,
     GeographicPrivacy,
