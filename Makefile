@@ -14,6 +14,11 @@ PLUGINS := $(patsubst %/pyproject.toml,%,$(filter plugins/%,$(MANIFESTS)))
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
+# Every extra of a plugin, as [one,two], so that all of its tests run.
+extras = $(shell $(PYTHON) -c 'import sys, tomllib; \
+	found = tomllib.load(open(sys.argv[1], "rb"))["project"].get("optional-dependencies", {}); \
+	print("[" + ",".join(found) + "]" if found else "")' $(1)/pyproject.toml)
+
 # The linear algebra is small: more than one BLAS thread only makes it slower.
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
@@ -33,7 +38,7 @@ $(STAMP): $(MANIFESTS)
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		-e '.[plot,accounting,polars,dev]' $(foreach p,$(PLUGINS),-e ./$(p))
+		-e '.[plot,accounting,polars,dev]' $(foreach p,$(PLUGINS),-e './$(p)$(call extras,$(p))')
 	@touch $@
 
 demo: $(STAMP) ## a small pipeline with Laplace, Gaussian and optimal noise side by side
@@ -41,7 +46,7 @@ demo: $(STAMP) ## a small pipeline with Laplace, Gaussian and optimal noise side
 	$(BIN)/opendp-optimal demo --plot $(DEMO)/demo.png
 
 test: $(STAMP) ## every test: core, plugins, doctests, README
-	$(PYTEST) -n $(WORKERS) --dist worksteal
+	$(PYTEST) -n $(WORKERS) --dist loadfile
 
 lint: $(STAMP) ## ruff
 	$(BIN)/ruff check .

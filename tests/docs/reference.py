@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from opendp_optimal import hookspecs, plugins
+from opendp_optimal.cli import command_line
 from opendp_optimal.cli.builtin import opendp_optimal_register_commands
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -58,7 +59,9 @@ def commands() -> list[click.Command]:
 
 
 def help_text(command: click.Command, *parents: str) -> str:
-    context = click.Context(command, info_name=" ".join([*parents, command.name or ""]))
+    above = click.Context(command_line, info_name="", **command_line.context_settings)
+    name = " ".join([*parents, command.name or ""])
+    context = click.Context(command, info_name=name, parent=above)
     context.terminal_width = 90
     context.max_content_width = 90
     return command.get_help(context)

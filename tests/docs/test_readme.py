@@ -39,6 +39,6 @@ def test_figures(row: tuple[float, float, list[float]]) -> None:
     assert figures[5] <= figures[4]
 
 
-def test_the_ten_line_example_has_ten_lines() -> None:
+def test_the_first_example_is_short() -> None:
     first = README.split("```python\n")[1].split("```")[0]
     assert len(first.strip().splitlines()) <= 12
