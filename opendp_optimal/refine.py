@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.certify.rounding import private_weights, round_prices
+from opendp_optimal.certify.rounding import falling, private_weights
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.model import shapes
 from opendp_optimal.model.build import build, floats, support_radius
@@ -17,11 +17,13 @@ from opendp_optimal.model.guess import aligned, first_cells, most_cells
 from opendp_optimal.model.lattice import LatticeProgram
 from opendp_optimal.solvers import run
 from opendp_optimal.spec.problem import NoiseProblem
-from opendp_optimal.staircase import pure_table
+from opendp_optimal.staircase import priced, pure_table
 from opendp_optimal.table import NoiseTable
 
 Progress = Callable[[str], None]
 Integers = NDArray[np.int64]
+
+_ATTEMPTS = 4
 
 
 def refine(
@@ -36,7 +38,7 @@ def refine(
     count = fixed or min(limit, first_cells(problem, gap))
     best: NoiseTable | None = None
     failure: Exception | None = None
-    while True:
+    for _ in range(_ATTEMPTS):
         progress(f"{count} cells per sensitivity")
         found: NoiseTable | None = None
         try:
@@ -54,16 +56,16 @@ def refine(
         count = min(limit, max(count + 1, math.ceil(wanted)))
     if best is None:
         raise _no_table(problem, failure)
-    return _with_closed_form(problem, best)
+    return best if fixed else _with_closed_form(problem, best)
 
 
 def _no_table(problem: NoiseProblem, failure: Exception | None) -> Exception:
     if problem.support is not None:
         unit = problem.integer_sensitivity or 1
-        enough = unit * support_radius(problem.epsilon, problem.delta)
+        enough = unit * support_radius(problem.epsilon, 2 * problem.delta)
         return ValueError(
-            f"support ({problem.support}) must be larger: no private noise was found within it, "
-            f"{enough:.3g} is enough"
+            f"support ({problem.support}) must be larger: no private noise was found within it; "
+            f"truncated Laplace noise needs {enough:.4g}"
         )
     error = SolverError(f"no certified table at {problem.describe()}: {failure}")
     error.__cause__ = failure
@@ -78,7 +80,7 @@ def _attempt(
     Most optima fall outwards, so that half of the terms can be left out; where rounding shows
     that this one does not, all terms are used for both programmes.
     """
-    outward = problem.folded and not problem.monotone
+    outward = problem.folded
     program = build(problem, above).above
     try:
         weights, atom = _weights(problem, program, method, gap, outward)
@@ -88,7 +90,7 @@ def _attempt(
         outward = False
         weights, atom = _weights(problem, program, method, gap, outward)
     relaxed = run(build(problem, below).below, method=method, outward_only=outward, gap=gap)
-    dual = round_prices(relaxed, cells=below, epsilon=problem.epsilon, mirrored=problem.folded)
+    dual = priced(problem, relaxed, below)
     costs = None
     if problem.loss.custom:
         costs = (problem.cost(above, len(weights) // 2), problem.cost(below, dual.reach))
@@ -102,7 +104,7 @@ def _weights(
     above = run(program, method=method, outward_only=outward, gap=gap)
     reference = shapes.decaying(problem.epsilon, program.cells, program.radius)
     return private_weights(
-        above.weights,
+        falling(above.weights) if problem.monotone else above.weights,
         above.atom,
         reference,
         cells=program.cells,

@@ -53,13 +53,25 @@ def pure_table(
     while True:
         progress(f"{count} cells per sensitivity")
         on = fixed or aligned(close, count)[1]
-        dual = round_prices(
-            run(build(close, on).below), cells=on, epsilon=problem.epsilon, mirrored=problem.folded
-        )
+        dual = priced(close, run(build(close, on).below), on)
         table = _staircase_table(problem, fixed or _fine(problem, count), dual)
         if table.gap <= gap or count >= limit:
             return table
         count = min(limit, max(count + 1, math.ceil(1.1 * count * math.sqrt(table.gap / gap))))
+
+
+def priced(problem: NoiseProblem, solution: LatticeSolution, cells: int) -> DualCertificate:
+    """The prices of a solution as a certificate."""
+    reach = solution.slack_price.shape[1] // 2 + cells + 1
+    return round_prices(
+        solution,
+        problem.cost(cells, reach),
+        cells=cells,
+        epsilon=problem.epsilon,
+        delta=problem.delta,
+        mirrored=problem.folded,
+        temper=problem.support is None and not problem.monotone,
+    )
 
 
 def _fine(problem: NoiseProblem, cells: int) -> int:

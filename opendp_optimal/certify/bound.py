@@ -95,7 +95,7 @@ def _order_sums(dual: DualCertificate) -> Integers:
     out = np.zeros(2 * dual.reach + 1, np.int64)
     if dual.order.size == 0:
         return out
-    if dual.order.shape[0] != 2 or dual.order.shape[1] > dual.radius + 1:
+    if dual.order.shape[0] != 2 or dual.order.shape[1] > dual.reach:
         raise CertificateError("order prices do not fit the lattice")
     zero, last = dual.reach, dual.reach + dual.order.shape[1]
     for sided, prices in zip((out, out[::-1]), dual.order, strict=True):

@@ -6,6 +6,7 @@ Nothing here is a proof; :mod:`privacy` and :mod:`bound` check what comes out.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,11 +16,20 @@ from opendp_optimal.certify.bound import DualCertificate
 from opendp_optimal.certify.privacy import TOTAL, delta_units
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.model.lattice import LatticeSolution
+from opendp_optimal.spec.loss import LatticeCost
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _SHRINK = 1 - 2.0**-50
+
+
+def falling(weights: Floats) -> Floats:
+    """The largest law below the given one that falls on each side of 0."""
+    middle = len(weights) // 2
+    right = np.minimum.accumulate(weights[middle:])
+    left = np.minimum.accumulate(weights[middle::-1])
+    return np.concatenate([left[:0:-1], right])
 
 
 def round_weights(weights: Floats, atom: float) -> tuple[Integers, int]:
@@ -69,10 +79,25 @@ def private_weights(
 
 
 def round_prices(
-    solution: LatticeSolution, *, cells: int, epsilon: float, mirrored: bool
+    solution: LatticeSolution,
+    cost: LatticeCost,
+    *,
+    cells: int,
+    epsilon: float,
+    delta: float,
+    mirrored: bool,
+    temper: bool,
 ) -> DualCertificate:
-    """Integers for the prices of a solution, within their bounds."""
+    """Integers for the prices of a solution, within their bounds.
+
+    :param cost: covers all points that the prices reach
+    :param temper: whether all these points count, and no other rows have prices
+    """
     slack = np.clip(solution.slack_price, 0.0, solution.budget_price[:, None])
+    if temper:
+        part = _tempered(slack, solution, cost, cells, epsilon, delta, mirrored)
+        slack = slack * part
+        solution = replace(solution, budget_price=solution.budget_price * part)
     growth = math.exp(min(epsilon, 64.0))
     value = max(abs(solution.dual), 1e-12)
     # Rounding all terms of a point by half a unit moves the bound by a part in 2^18 of its value.
@@ -84,21 +109,52 @@ def round_prices(
     rounded = np.rint(slack * unit).astype(np.int64)
     used = np.flatnonzero(rounded.any(axis=0))
     radius = rounded.shape[1] // 2
-    keep = int(max(np.abs(used - radius).max(initial=0), cells))
-    keep = min(radius, keep)
+    keep = min(radius, int(max(np.abs(used - radius).max(initial=0), cells)))
+    if len(solution.order_price):
+        keep = radius  # order prices reach to the ends
     return DualCertificate(
         cells=cells,
         shifts=np.asarray(solution.shifts, np.int64),
         budget=budget,
         slack=np.minimum(rounded, budget[:, None])[:, radius - keep : radius + keep + 1],
         mirrored=mirrored,
-        order=_order_integers(solution.order_price, unit, mirrored, keep),
+        order=_order_integers(solution.order_price, unit, mirrored, keep + cells + 1),
         tail=np.rint(np.maximum(solution.tail_price, 0.0) * unit).astype(np.int64),
         scale=scale,
     )
 
 
-def _order_integers(prices: Floats, unit: float, mirrored: bool, radius: int) -> Integers:
+def _tempered(
+    slack: Floats,
+    solution: LatticeSolution,
+    cost: LatticeCost,
+    cells: int,
+    epsilon: float,
+    delta: float,
+    mirrored: bool,
+) -> float:
+    """The part of all prices that proves the best bound.
+
+    A solver's prices may miss some far point by its tolerance. Smaller prices leave more room
+    there, where the cost is high, and lose little elsewhere.
+    """
+    reach = slack.shape[1] // 2 + cells + 1
+    own, other = np.zeros(2 * reach + 1), np.zeros(2 * reach + 1)
+    start = cells + 1
+    own[start : start + slack.shape[1]] = slack.sum(axis=0)
+    for m, row in zip(solution.shifts.tolist(), slack, strict=True):
+        other[start - m : start - m + len(row)] += row
+    gain = own - math.exp(epsilon) * other
+    if mirrored:
+        gain = (gain + gain[::-1]) / 2
+    costs = np.array(cost.lower, dtype=float) / float(cost.denominator)
+    paid = delta * float(solution.budget_price.sum())
+    missed = 1 - np.concatenate([[0.0], np.logspace(-9, 0, 91)])
+    values = [float((costs + part * gain).min()) - part * paid for part in missed]
+    return float(missed[int(np.argmax(values))])
+
+
+def _order_integers(prices: Floats, unit: float, mirrored: bool, reach: int) -> Integers:
     if len(prices) == 0:
         return np.zeros((0, 0), np.int64)
     if mirrored:
@@ -107,7 +163,7 @@ def _order_integers(prices: Floats, unit: float, mirrored: bool, radius: int) ->
         half = (len(prices) + 1) // 2
         right, left = prices[:half] * 2, np.concatenate([[0.0], prices[half:] * 2])
         right[0] /= 2
-    out = np.zeros((2, min(len(right), radius + 1)), np.int64)
+    out = np.zeros((2, min(len(right), reach)), np.int64)
     for row, side in zip(out, (right, left), strict=True):
         row[: len(side)] = np.rint(np.maximum(side[: len(row)], 0.0) * unit).astype(np.int64)
     if not mirrored:

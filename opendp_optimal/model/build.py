@@ -36,9 +36,16 @@ def lattice_radii(problem: NoiseProblem, cells: int) -> tuple[int, int]:
     delta = min(problem.delta, problem.impossible or 1.0)
     end = support_radius(epsilon, delta)
     unwind = math.log1p(end * math.expm1(epsilon)) / epsilon
-    mass = end + min(1.25, 0.35 * epsilon)
-    prices = end + 0.25 + unwind / 2
+    lean = 0.0 if problem.folded else _lean(problem)
+    mass = end + lean + min(1.25, 0.35 * epsilon)
+    prices = end + lean + 0.25 + unwind / 2
     return math.ceil(cells * mass) + 1, math.ceil(cells * prices) + 1
+
+
+def _lean(problem: NoiseProblem) -> float:
+    """How far an uneven loss pushes the noise to one side, in sensitivities."""
+    one, other = sorted((problem.loss(1.0), problem.loss(-1.0)))
+    return math.log(max(1.0, other / max(one, 1e-3))) / problem.epsilon
 
 
 def floats(numerators: object, denominator: int) -> Floats:

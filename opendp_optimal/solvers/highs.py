@@ -1,0 +1,205 @@
+"""HiGHS on the lattice programme: slack variables for the terms, shifts added as they are violated.
+
+Weights are scaled by their expected decay and slacks by delta, so that everything HiGHS sees is of
+order one: its feasibility tolerance, 1e-7, is larger than many a delta.
+"""
+
+from __future__ import annotations
+
+import highspy
+import numpy as np
+from scipy import sparse
+
+from opendp_optimal.errors import SolverError
+from opendp_optimal.model.lattice import Floats, LatticeProgram, LatticeSolution, Pairs
+
+_ROUNDS = 60
+_AT_ONCE = 8
+_SMALL = 32
+
+
+def _checked(status: highspy.HighsStatus, what: str) -> None:
+    if status == highspy.HighsStatus.kError:
+        raise SolverError(f"HiGHS refused to {what}")
+
+
+class _Model:
+    """The programme in HiGHS, growing by shifts; columns are weights, atom, then slacks."""
+
+    def __init__(self, program: LatticeProgram) -> None:
+        self.program = program
+        self.pairs: Pairs = program.pairs(outward_only=False)
+        n = program.points
+        distance = np.abs(np.arange(n) - (0 if program.folded else program.radius))
+        decay = np.exp(-program.epsilon * distance / program.cells)
+        self.unit = np.maximum(decay, 1e-3 * program.delta) / (program.multiplicity @ decay)
+        self.atoms = 0 if program.atom_cost is None else 1
+        self.growth = float(np.exp(program.epsilon))
+        self.highs = highspy.Highs()
+        self.highs.setOptionValue("output_flag", False)
+        self.highs.setOptionValue("threads", 1)
+        self.highs.setOptionValue("primal_feasibility_tolerance", 1e-9)
+        self.highs.setOptionValue("dual_feasibility_tolerance", 1e-9)
+        self._columns(program.variable_cost * self.unit)
+        if self.atoms:
+            self._columns(np.array([program.atom_cost or 0.0]))
+        mass = np.concatenate([program.multiplicity * self.unit, np.ones(self.atoms)])
+        self._rows(sparse.csr_array(mass[None, :]), 1.0, 1.0)
+        self.budget_row: dict[int, int] = {}
+        self.first_term_row: dict[int, int] = {}
+        self.rows = 1
+        self.columns = n + self.atoms
+        self.order_row = self.rows
+        if program.order_rows.shape[0]:
+            scaled = (program.order_rows * self.unit).tocsr()
+            norm = np.maximum(np.abs(scaled).max(axis=1).toarray().ravel(), 1e-300)
+            self.order_scale = norm
+            self._rows(sparse.csr_array(sparse.diags_array(1 / norm) @ scaled), 0.0, np.inf)
+            self.rows += program.order_rows.shape[0]
+        self.tail_row = self.rows
+        for row in program.tail_rows:
+            budget = program.tail_budget or 1.0
+            dense = np.concatenate([row * self.unit, np.ones(self.atoms)]) / budget
+            self._rows(sparse.csr_array(dense[None, :]), -np.inf, 1.0)
+            self.rows += 1
+
+    def _columns(self, cost: Floats) -> None:
+        count = len(cost)
+        empty = np.zeros(0)
+        none = np.zeros(0, np.int32)
+        status = self.highs.addCols(
+            count, cost, np.zeros(count), np.full(count, np.inf), 0, none, none, empty
+        )
+        _checked(status, "add columns")
+
+    def _rows(self, matrix: sparse.csr_array, low: float, high: float) -> None:
+        count = matrix.shape[0]
+        status = self.highs.addRows(
+            count,
+            np.full(count, low),
+            np.full(count, high),
+            matrix.nnz,
+            matrix.indptr.astype(np.int32),
+            matrix.indices.astype(np.int32),
+            matrix.data,
+        )
+        _checked(status, "add rows")
+
+    def add_shift(self, r: int) -> None:
+        """Add slacks, their rows s - p_i + e^epsilon p_j >= 0, and the budget of one shift."""
+        program, delta = self.program, self.program.delta
+        mine = np.flatnonzero(self.pairs.row == r)
+        count, n = len(mine), program.points
+        first, second = self.pairs.first[mine], self.pairs.second[mine]
+        self._columns(np.zeros(count))
+        slack = self.columns + np.arange(count)
+        at = np.arange(count)
+        inside = second < n
+        scale = np.maximum(delta, self.unit[first])
+        data = np.concatenate(
+            [
+                delta / scale,
+                -self.unit[first] / scale,
+                self.growth * self.unit[second[inside]] / scale[inside],
+            ]
+        )
+        matrix = sparse.csr_array(
+            (
+                data,
+                (
+                    np.concatenate([at, at, at[inside]]),
+                    np.concatenate([slack, first, second[inside]]),
+                ),
+            ),
+            shape=(count, self.columns + count),
+        )
+        self._rows(matrix, 0.0, np.inf)
+        budget = np.zeros(self.columns + count)
+        budget[slack] = 1.0
+        if self.atoms:
+            budget[n] = 1 / delta
+        self._rows(sparse.csr_array(budget[None, :]), -np.inf, 1.0)
+        self.first_term_row[r] = self.rows
+        self.budget_row[r] = self.rows + count
+        self.columns += count
+        self.rows += count + 1
+
+    def solve(self) -> tuple[Floats, float, Floats, float]:
+        """Weights, atom, row prices and value; raises unless HiGHS calls it optimal."""
+        _checked(self.highs.run(), "solve")
+        status = self.highs.getModelStatus()
+        if status != highspy.HighsModelStatus.kOptimal:
+            raise SolverError(f"HiGHS ended with {self.highs.modelStatusToString(status)}")
+        solution = self.highs.getSolution()
+        values = np.asarray(solution.col_value)
+        n = self.program.points
+        atom = float(values[n]) if self.atoms else 0.0
+        value = float(self.highs.getInfo().objective_function_value)
+        return values[:n] * self.unit, atom, np.asarray(solution.row_dual), value
+
+    def shortfalls(self, p: Floats) -> Floats:
+        """What the weights use of each shift's budget."""
+        padded = np.append(p, 0.0)
+        term = padded[self.pairs.first] - self.growth * padded[self.pairs.second]
+        return np.bincount(self.pairs.row, np.maximum(term, 0.0), len(self.program.shifts))
+
+
+def solve_highs(program: LatticeProgram) -> LatticeSolution:
+    """Solve with HiGHS: all shifts at once if they are few, else as they are violated.
+
+    :param program: what to solve
+    """
+    model = _Model(program)
+    shifts = len(program.shifts)
+    everything = program.cells <= _SMALL
+    start = range(shifts) if everything else np.flatnonzero(
+        np.abs(program.shifts) == program.cells
+    ).tolist()
+    for r in start:
+        model.add_shift(int(r))
+    for rounds in range(_ROUNDS):
+        p, atom, prices, value = model.solve()
+        use = model.shortfalls(p) + atom
+        use[list(model.budget_row)] = 0.0
+        worst = np.argsort(-use)[:_AT_ONCE]
+        violated = [int(r) for r in worst if use[r] > program.delta * (1 + 1e-6)]
+        if not violated:
+            return _solution(model, p, atom, prices, value, rounds + 1)
+        for r in violated:
+            model.add_shift(r)
+    raise SolverError(f"shifts were still violated after {_ROUNDS} rounds")
+
+
+def _solution(
+    model: _Model, p: Floats, atom: float, prices: Floats, value: float, rounds: int
+) -> LatticeSolution:
+    program, delta = model.program, model.program.delta
+    inner = program.radius - program.pad
+    shifts = len(program.shifts)
+    budget = np.zeros(shifts)
+    slack = np.zeros((shifts, 2 * inner + 1))
+    for r, row in model.budget_row.items():
+        mine = np.flatnonzero(model.pairs.row == r)
+        start = model.first_term_row[r]
+        scale = np.maximum(delta, model.unit[model.pairs.first[mine]])
+        budget[r] = max(0.0, -prices[row] / delta)
+        terms = np.maximum(0.0, prices[start : start + len(mine)] / scale)
+        slack[r, model.pairs.place[mine] - program.pad] = np.minimum(terms, budget[r])
+    order = np.zeros(0)
+    if program.order_rows.shape[0]:
+        count = program.order_rows.shape[0]
+        order = prices[model.order_row : model.order_row + count] / model.order_scale
+    tails = -prices[model.tail_row : model.tail_row + len(program.tail_rows)]
+    return LatticeSolution(
+        weights=program.unfold(p),
+        atom=atom,
+        shifts=program.shifts,
+        budget_price=budget,
+        slack_price=slack,
+        order_price=np.maximum(order, 0.0),
+        tail_price=np.maximum(tails, 0.0) / (program.tail_budget or 1.0),
+        primal=value,
+        dual=value,
+        status="optimal",
+        iterations=rounds,
+    )
