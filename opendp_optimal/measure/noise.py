@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import lru_cache
 from typing import Any
 
 import opendp.prelude as dp
 
 from opendp_optimal import engine
 from opendp_optimal.measure._opendp import assert_features, make_measurement, partial
-from opendp_optimal.measure.design import SMALL_SENSITIVITY, Design, design_for
+from opendp_optimal.measure.design import Design, design_for, integer_sensitivity
 from opendp_optimal.measure.direct import make_direct
 from opendp_optimal.measure.grid import grid_for, releaser
 from opendp_optimal.measure.maps import Guarantee
@@ -176,12 +177,19 @@ def _real(value: Any) -> bool:
 
 
 def _table(space: Space, design: Design, loss: LossLike, gap: float, cache: bool) -> NoiseTable:
-    whole = None
-    if space.integer and design.sensitivity <= SMALL_SENSITIVITY:
-        whole = int(design.sensitivity)
+    whole = integer_sensitivity(design) if space.integer else None
+    ask = solved_once if isinstance(loss, Hashable) else solved_once.__wrapped__
+    return ask(design.epsilon, design.delta, loss, whole, gap, cache)
+
+
+@lru_cache(maxsize=256)
+def solved_once(
+    epsilon: float, delta: float, loss: LossLike, whole: int | None, gap: float, cache: bool
+) -> NoiseTable:
+    """Solve or load each distinct problem once in a process; tables never change."""
     return engine.solve(
-        epsilon=design.epsilon,
-        delta=design.delta,
+        epsilon=epsilon,
+        delta=delta,
         loss=loss,
         integer_sensitivity=whole,
         gap=gap,
