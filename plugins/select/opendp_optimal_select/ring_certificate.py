@@ -126,17 +126,20 @@ def density_from(model: CellModel, masses: FloatArray, rate: Fraction) -> RingDe
     spans = 0.5 * (widths + np.roll(widths, -1))
     for shrink in (1e-12, 1e-9, 1e-6):
         steps = float(rate) * (1.0 - shrink) * spans
-        density = RingDensity(model, tuple(_envelope(logs, steps).tolist()))
+        density = RingDensity(model, tuple(envelope(logs, steps).tolist()))
         if density.keeps(rate):
             return density
     return RingDensity(model, (0.0,) * len(model.widths))
 
 
-def _envelope(logs: FloatArray, steps: FloatArray) -> FloatArray:
+def envelope(logs: FloatArray, steps: FloatArray) -> FloatArray:
     """Return the smallest sequence above ``logs`` that moves at most ``steps``, around the ring.
 
     Above, not below: a solver's tail may be a little too thin, and one thin cell would pull all
     the others down.
+
+    :param logs: one number per place of the ring
+    :param steps: how far it may move from each place to the next
     """
     values: FloatArray = logs.copy()
     size = values.size

@@ -23,6 +23,7 @@ from scipy.sparse import coo_matrix
 from opendp_optimal_select._checks import positive_float, positive_integer
 from opendp_optimal_select._opendp import partial
 from opendp_optimal_select.noise import FloatArray
+from opendp_optimal_select.ring_certificate import envelope
 from opendp_optimal_select.rounding import exp_lower, float_above
 
 ClientKind = Literal["optimal", "laplace"]
@@ -169,13 +170,15 @@ def _best_shape(
         if not _canonical(answers, points):
             continue
         costs = _costs(answers, points, shift)
+        # Laplace noise is a candidate for the optimum too: with strong signals the solver's
+        # tolerance is larger than what is left to gain.
+        candidates = [_laplace(costs, step, answers)]
         if client == "optimal":
-            masses, turned = _solve(costs, step), answers
-        else:
-            masses, turned = _laplace(costs, step, answers)
-        value = float(masses @ _costs(turned, points, shift))
-        if best is None or value < best[0] - 1e-12:
-            best = value, masses, turned
+            candidates.append((_repair(_solve(costs, step), step), answers))
+        for masses, turned in candidates:
+            value = float(masses @ _costs(turned, points, shift))
+            if best is None or value < best[0] * (1.0 - 1e-9):
+                best = value, masses, turned
     assert best is not None
     return best
 
@@ -275,6 +278,13 @@ def _solve(costs: FloatArray, step: float) -> FloatArray:
     )
     masses = np.ones(n) if result.x is None else np.asarray(result.x).clip(0.0)
     return np.asarray(masses / masses.sum())
+
+
+def _repair(masses: FloatArray, step: float) -> FloatArray:
+    """Return masses that keep the ratio ``exp(step)`` to about a rounding error."""
+    heights = np.log(np.maximum(masses / masses.max(), 1e-300))
+    repaired = np.exp(envelope(heights, np.full(masses.size, step)))
+    return np.asarray(repaired / repaired.sum())
 
 
 def _integers(masses: FloatArray, step: float) -> tuple[int, ...]:

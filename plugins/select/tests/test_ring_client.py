@@ -2,7 +2,7 @@ import math
 
 import opendp.prelude as dp
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from opendp_optimal_select import (
@@ -17,6 +17,8 @@ SPACE = dp.atom_domain(T=int), dp.absolute_distance(T=int)
 
 
 @settings(max_examples=25, deadline=None)
+@example(epsilon=5.0, k=3, points=4)
+@example(epsilon=40.0, k=2, points=9)
 @given(epsilon=st.floats(0.05, 5.0), k=st.integers(1, 3), points=st.integers(4, 16))
 def test_every_design_is_private_and_no_worse_than_laplace(epsilon, k, points):
     best = design_ring(epsilon, k, points)
