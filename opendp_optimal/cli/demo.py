@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,27 +22,29 @@ from opendp_optimal.cli.terminal import (
     print_json,
     print_table,
 )
-from opendp_optimal.measure import then_optimal_noise
-from opendp_optimal.spec.baselines import analytic_gaussian_sigma
+from opendp_optimal.measure import make_optimal_noise
+from opendp_optimal.spec.baselines import analytic_gaussian_sigma, expected_loss
 
 PEOPLE = 500
+TRADES = ["care", "craft", "office", "science"]
 NAMES = ("laplace", "gaussian", "optimal")
 
 
 @dataclass(frozen=True)
 class Question:
-    """A query, up to where noise is added: its transformation and the true answer's data."""
+    """A query up to where noise is added, its data, and how a Gaussian wants it if differently."""
 
     name: str
     chain: dp.Transformation
     data: Any
+    euclidean: dp.Transformation | None = None
 
 
 def people() -> tuple[list[float], list[str]]:
     """Return the incomes and trades of made-up people, the same ones every time."""
     dice = random.Random(20)
     incomes = [min(250.0, dice.lognormvariate(3.6, 0.6)) for _ in range(PEOPLE)]
-    trades = dice.choices(["care", "craft", "office", "science"], [3, 4, 5, 1], k=PEOPLE)
+    trades = dice.choices(TRADES, [3, 4, 5, 1], k=PEOPLE)
     return incomes, trades
 
 
@@ -59,28 +61,38 @@ def questions() -> list[Question]:
         Question("mean income", sized >> dp.t.then_mean(), incomes),
         Question(
             "people by trade",
-            words >> dp.t.then_count_by_categories(["care", "craft", "office", "science"], False),
+            words >> dp.t.then_count_by_categories(TRADES, False),
             trades,
+            words >> dp.t.then_count_by_categories(TRADES, False, MO=dp.L2Distance[float]),
         ),
     ]
 
 
-def noises(question: Question, epsilon: float, delta: float, loss: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Noise:
+    """A measurement for a question, and the mean absolute error it should have."""
+
+    measurement: dp.Measurement
+    expected: float
+
+
+def noises(question: Question, epsilon: float, delta: float, loss: str) -> dict[str, Noise]:
     """Return the three measurements: only the last step differs."""
     chain, sensitivity = question.chain, question.chain.map(1)
-    vector = isinstance(chain.output_domain, dp.VectorDomain)
-    gaussian: Callable[[], Any] = lambda: dp.m.then_gaussian(  # noqa: E731 (three alike)
-        scale=analytic_gaussian_sigma(epsilon, delta) * sensitivity
-    )
-    if vector:
-        # The Gaussian wants the l2 distance; a histogram's is the same, 1.
-        words = chain.input_space
-        keys = ["care", "craft", "office", "science"]
-        euclid = words >> dp.t.then_count_by_categories(keys, False, MO=dp.L2Distance[float])
+    whole = isinstance(sensitivity, int)
+    sigma = analytic_gaussian_sigma(epsilon, delta) * sensitivity
+    optimal = make_optimal_noise(*chain.output_space, sensitivity, (epsilon, delta), loss=loss)
+    unit = 1.0 if optimal.table.kind == "integer" else float(sensitivity)
     return {
-        "laplace": chain >> dp.m.then_laplace(scale=sensitivity / epsilon),
-        "gaussian": (euclid if vector else chain) >> gaussian(),
-        "optimal": chain >> then_optimal_noise(sensitivity, (epsilon, delta), loss=loss),
+        "laplace": Noise(
+            chain >> dp.m.then_laplace(scale=sensitivity / epsilon),
+            sensitivity * expected_loss("discrete_laplace" if whole else "laplace", epsilon, delta),
+        ),
+        "gaussian": Noise(
+            (question.euclidean or chain) >> dp.m.then_gaussian(scale=sigma),
+            sigma * math.sqrt(2 / math.pi),
+        ),
+        "optimal": Noise(chain >> optimal, unit * optimal.table.mean_loss("l1")),
     }
 
 
@@ -118,8 +130,10 @@ def demo(
         measurements = noises(question, epsilon, delta, loss)
         row: dict[str, Any] = {"query": question.name, "true": question.chain(question.data)}
         for name in NAMES:
-            row[name] = measurements[name](question.data)
-            row[f"{name}_error"] = error(measurements[name], question, repeats)
+            noise = measurements[name]
+            row[name] = noise.measurement(question.data)
+            row[f"{name}_error"] = error(noise.measurement, question, repeats)
+            row[f"{name}_expected"] = noise.expected
         rows.append(row)
     if as_json:
         print_json({"epsilon": epsilon, "delta": delta, "loss": loss, "queries": rows})
@@ -131,18 +145,8 @@ def demo(
         )
         print_table(
             ["query", *NAMES, "cut vs laplace", "cut vs gaussian"],
-            [
-                (
-                    r["query"],
-                    *(figure(r[f"{n}_error"], 4) for n in NAMES),
-                    *(
-                        f"{100 * (1 - r['optimal_error'] / r[f'{n}_error']):.0f} %"
-                        for n in NAMES[:2]
-                    ),
-                )
-                for r in rows
-            ],
-            title=f"mean absolute error of {repeats} releases",
+            [(r["query"], *(_error(r, n) for n in NAMES), *_cuts(r)) for r in rows],
+            title=f"mean absolute error of {repeats} releases (expected)",
         )
         click.echo(
             f"optimal {loss} noise: expected loss {figure(table.upper)}, no mechanism below "
@@ -159,6 +163,16 @@ def demo(
         right.set_title(total["query"], loc="left")
         save(picture, plot)
         note(f"saved {plot}")
+
+
+def _error(row: dict[str, Any], name: str) -> str:
+    return f"{figure(row[f'{name}_error'], 3)} ({figure(row[f'{name}_expected'], 4)})"
+
+
+def _cuts(row: dict[str, Any]) -> list[str]:
+    """How much the optimal noise cuts the expected error of the other two."""
+    best = row["optimal_expected"]
+    return [f"{100 * (1 - best / row[f'{n}_expected']):.0f} %" for n in NAMES[:2]]
 
 
 def _answer(value: Any) -> str:
