@@ -23,6 +23,7 @@ LOSSES: tuple[Loss, Loss] = ("l1", "l2")
 TARGETS = ((1.0, 1e-6), (2.0, 1e-6), (3.0, 1e-5), (1.0, 0.1), (5.0, 0.25))
 MECHANISMS = ("laplace", "gaussian", "canonical", "optimal")
 CHUNK = 50_000
+TOGETHER = 500
 AGREE = 5.0
 """Standard errors within which a measured mean must lie; all forty do but once in 40 000 runs."""
 
@@ -73,7 +74,10 @@ def release_zeros(mechanism: str, epsilon: float, delta: float, loss: str, count
         return np.array(dp.m.make_gaussian(*space, scale=sigma)(zeros))
     if mechanism == "canonical":
         one = dp.m.make_canonical_noise(atom, dp.absolute_distance(T=float), 1.0, (epsilon, delta))
-        return np.array([one(0.0) for _ in range(count)])
+        # Many in one call: half of the time of a single release is spent on the way there and back.
+        many = dp.c.make_composition([one] * min(count, TOGETHER))
+        calls = [many(0.0) for _ in range(-(-count // TOGETHER))]
+        return np.array(calls).ravel()[:count]
     space = dp.vector_domain(atom), dp.l1_distance(T=float)
     target = (epsilon, delta)
     return np.array(make_optimal_noise(*space, 1.0, target, loss=loss, changed=1)(zeros))
