@@ -53,7 +53,7 @@ lint: $(STAMP) ## ruff
 	$(BIN)/ruff format --check .
 
 types: $(STAMP) ## mypy --strict
-	$(BIN)/mypy --strict
+	$(BIN)/mypy --strict -p opendp_optimal $(patsubst plugins/%,-p opendp_optimal_%,$(PLUGINS))
 
 layers: $(STAMP) ## the import-layer contracts
 	$(BIN)/lint-imports
