@@ -1,0 +1,295 @@
+"""Exact noise in integers, for any number of scales at once.
+
+Gaussian noise is a real Gaussian variable, rounded to the nearest integer: on integer data that is
+post-processing of the Gaussian mechanism, so everything that is true of that mechanism is true of
+this one. Laplace noise has probabilities exactly proportional to ``exp(-rate * |z|)``, ``|z|`` the
+Euclidean length of an integer vector.
+
+Both come out of rejection from :mod:`~opendp_optimal_geo.envelope` with random words of the
+system's cryptographic generator. Floats decide only what they can decide with their error proved;
+the few draws that are closer than that are settled in exact arithmetic with more random digits.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal.sample.words import Source, words
+from opendp_optimal_geo._lazy import Digits, below, settle, settle_beyond
+from opendp_optimal_geo.envelope import (
+    BEYOND,
+    TAIL_BITS,
+    Shape,
+    envelope,
+    keep_factors,
+    slots,
+    sure,
+)
+from opendp_optimal_geo.exponential import exp_many
+
+try:  # The same kind of generator as OpenDP's own, ten times as fast as the kernel's.
+    from ssl import RAND_bytes as secure_bytes
+except ImportError:  # pragma: no cover
+    secure_bytes = os.urandom
+
+Integers = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+Rates = float | FloatArray
+
+CHUNK = 1 << 15
+PLACE_BITS = 40
+LARGEST_UNIT = (1 << (64 - PLACE_BITS)) - 1
+"""A strip may hold this many integers: the product with a place fits one word."""
+TOLERANCE = 2.0**-18
+"""Far more than floats can be wrong by; what lies closer is settled exactly."""
+LARGEST_DIMENSION = 16
+"""Rejection from independent coordinates keeps one in 50 vectors of this length."""
+
+_STRETCHES = (1.0 + 2.0**-8, 1.0 + 2.0**-5, 1.25, 2.0, 4.0, 16.0)
+
+
+def gaussian_noise(rate: Rates, count: int, *, source: Source = secure_bytes) -> Integers:
+    """Draw Gaussian variables of variance ``1 / (2 * rate)``, rounded to integers.
+
+    :param rate: one for all, or one for each draw; a float is taken as the exact number it is
+    :param count: number of draws
+    :param source: gives so many random bytes; only a cryptographic one makes a release private
+
+    >>> z = gaussian_noise(0.5 / 100.0**2, 10_000)
+    >>> 95 < z.std() < 105
+    True
+    """
+    return _draw("gaussian", rate, count, source)
+
+
+def laplace_noise(rate: Rates, count: int, *, source: Source = secure_bytes) -> Integers:
+    """Draw integers with probabilities proportional to ``exp(-rate * abs(z))``.
+
+    :param rate: one for all, or one for each draw; a float is taken as the exact number it is
+    :param count: number of draws
+    :param source: gives so many random bytes; only a cryptographic one makes a release private
+
+    >>> z = laplace_noise(0.01, 10_000)
+    >>> 90 < abs(z).mean() < 110
+    True
+    """
+    return _draw("laplace", rate, count, source)
+
+
+def planar_laplace_noise(
+    rate: Rates, count: int, dimension: int = 2, *, source: Source = secure_bytes
+) -> Integers:
+    """Draw integer vectors with probabilities proportional to ``exp(-rate * length)``.
+
+    Coordinates are proposed independently, with Laplace noise of a rate that is at most
+    ``rate / sqrt(dimension)``, and the vector is kept with the probability that corrects for it.
+
+    :param rate: one for all, or one for each draw; a float is taken as the exact number it is
+    :param count: number of vectors
+    :param dimension: their length, at most 16
+    :param source: gives so many random bytes; only a cryptographic one makes a release private
+
+    >>> planar_laplace_noise(0.01, 5).shape
+    (5, 2)
+    """
+    if not 1 <= dimension <= LARGEST_DIMENSION:
+        raise ValueError(f"dimension ({dimension}) must be in [1, {LARGEST_DIMENSION}]")
+    if dimension == 1:
+        return laplace_noise(rate, count, source=source)[:, None]
+    rates = np.broadcast_to(np.asarray(rate, np.float64), (count,))
+    out = np.empty((count, dimension), np.int64)
+    for start in range(0, count, CHUNK):
+        pending = np.arange(start, min(start + CHUNK, count))
+        while len(pending):
+            z, kept = _propose_vectors(rates[pending], dimension, source)
+            out[pending[kept]] = z[kept]
+            pending = pending[~kept]
+    return out
+
+
+def _propose_vectors(
+    rates: FloatArray, dimension: int, source: Source
+) -> tuple[Integers, NDArray[np.bool_]]:
+    count = len(rates)
+    slow = rates * (math.sqrt(1.0 / dimension) * (1.0 - 2.0**-48))
+    z = _draw("laplace", np.repeat(slow, dimension), count * dimension, source)
+    z = z.reshape(count, dimension)
+    lengths = np.sqrt((z.astype(np.float64) ** 2).sum(axis=1))
+    excess = np.maximum(rates * lengths - slow * np.abs(z).sum(axis=1), 0.0)
+    chance = exp_many(excess)
+    drawn = words(count, source)
+    uniform = (drawn >> np.uint64(11)) * 2.0**-53
+    kept = uniform < chance
+    for i in np.flatnonzero(np.abs(uniform - chance) < TOLERANCE).tolist():
+        v = Digits(int(drawn[i]), 64, source)
+        kept[i] = _keep_vector(z[i].tolist(), Fraction(rates[i]), Fraction(slow[i]), v)
+    return z, kept
+
+
+def _keep_vector(z: list[int], rate: Fraction, slow: Fraction, v: Digits) -> bool:
+    square, total = sum(x * x for x in z), sum(abs(x) for x in z)
+    while True:
+        root = math.isqrt(square << 2 * v.bits)
+        low, high = Fraction(root, 1 << v.bits), Fraction(root + 1, 1 << v.bits)
+        if root * root == square << 2 * v.bits:
+            high = low
+        least = max(Fraction(0), rate * low - slow * total)
+        decided = below(v, least, max(Fraction(0), rate * high - slow * total), Fraction(1))
+        if decided is not None:
+            return decided
+        v.extend()
+
+
+def _units(shape: Shape, rates: FloatArray) -> tuple[NDArray[np.uint64], float]:
+    """Return the strips' lengths in integers, and by how much the widest is too wide."""
+    if rates.size and not (np.isfinite(rates).all() and rates.min() > 0.0):
+        raise ValueError("rate must be finite and positive")
+    width = envelope(shape).width
+    scales = np.sqrt(0.5 / rates) if shape == "gaussian" else 1.0 / rates
+    ideal = width * scales
+    if ideal.size and ideal.max() >= LARGEST_UNIT - 1:
+        raise ValueError(
+            f"rate ({rates.min():.3g}) must be larger: the noise would not fit; use a coarser grid"
+        )
+    # The factor makes sure that rounding errors never make a strip too narrow.
+    units = np.floor(ideal * (1.0 + 2.0**-40)) + 1.0
+    stretch = float((units / ideal).max()) if ideal.size else 1.0
+    return units.astype(np.uint64), stretch
+
+
+def _draw(shape: Shape, rate: Rates, count: int, source: Source) -> Integers:
+    rates = np.asarray(rate, np.float64)
+    if rates.ndim and rates.shape != (count,):
+        raise ValueError(f"rate (shape {rates.shape}) must be one number or one for each draw")
+    units, stretch = _units(shape, np.atleast_1d(rates))
+    stretch = next((s for s in _STRETCHES if stretch * (1.0 + 2.0**-40) <= s), math.inf)
+    out = np.empty(count, np.int64)
+    single = rates.ndim == 0
+    for start in range(0, count, CHUNK):
+        part = out[start : start + CHUNK]
+        if single:
+            _fill(shape, part, units, np.atleast_1d(rates), stretch, source)
+        else:
+            chosen = slice(start, start + CHUNK)
+            _fill(shape, part, units[chosen], rates[chosen], stretch, source)
+    return out
+
+
+def _fill(
+    shape: Shape,
+    out: Integers,
+    units: NDArray[np.uint64],
+    rates: FloatArray,
+    stretch: float,
+    source: Source,
+) -> None:
+    """Draw until every place is filled; the first pass fills all but a few per cent."""
+    single = len(units) == 1
+    z, open_places = _propose(shape, len(out), units, rates, stretch, source)
+    out[:] = z
+    while len(open_places):
+        if not single:
+            z, again = _propose(
+                shape, len(open_places), units[open_places], rates[open_places], stretch, source
+            )
+        else:
+            z, again = _propose(shape, len(open_places), units, rates, stretch, source)
+        out[open_places] = z
+        open_places = open_places[again]
+
+
+def _propose(
+    shape: Shape,
+    count: int,
+    units: NDArray[np.uint64],
+    rates: FloatArray,
+    stretch: float,
+    source: Source,
+) -> tuple[Integers, NDArray[np.intp]]:
+    """Propose as many integers as asked; return them and the indices of those not kept.
+
+    One word: 16 bits choose the strip, 8 are the first digits of the decision, 40 the place.
+    """
+    word = words(count, source)
+    slot = (word & np.uint64(0xFFFF)).astype(np.intp)
+    strip = slots(shape).take(slot).astype(np.int64)
+    digit = (word >> np.uint64(16)).astype(np.uint8)
+    place = (word >> np.uint64(24)) * units
+    if shape == "gaussian":
+        place += np.uint64(1 << (PLACE_BITS - 1))  # rounds to the nearest integer
+    z = (place >> np.uint64(PLACE_BITS)).astype(np.int64) + strip * units.astype(np.int64)
+    # Further digits of the place could still carry into the integer.
+    place &= np.uint64((1 << PLACE_BITS) - 1)
+    settled = place <= np.uint64(1 << PLACE_BITS) - units
+    if math.isfinite(stretch):
+        settled &= digit < sure(shape, stretch).take(slot)
+    else:
+        settled[:] = False
+    unclear = np.flatnonzero(~settled)
+    kept = _look_closer(shape, unclear, z, strip, digit, word, units, rates, source)
+    return z, unclear[~kept]
+
+
+def _look_closer(
+    shape: Shape,
+    which: NDArray[np.intp],
+    z: Integers,
+    strip: Integers,
+    digit: NDArray[np.uint8],
+    word: NDArray[np.uint64],
+    units: NDArray[np.uint64],
+    rates: FloatArray,
+    source: Source,
+) -> NDArray[np.bool_]:
+    """Decide about some of the proposals with the density itself; may write into ``z``."""
+    unit, rate = _pick(units, which), _pick(rates, which)
+    strips, digits, places = strip[which], digit[which], word[which] >> np.uint64(24)
+    more = words(len(which), source)
+    beyond = strips == BEYOND
+    inner = np.where(strips >= 0, strips, -strips - 1)
+    inner[beyond] = 0
+    if shape == "gaussian":
+        y = (strips + places * 2.0**-PLACE_BITS) * unit
+        exponent = rate * y * y
+    else:
+        exponent = rate * np.abs(z[which])
+    chance = 256.0 * keep_factors(shape)[inner] * exp_many(exponent) - digits
+    uniform = (more >> np.uint64(11)) * 2.0**-53
+    kept = uniform < chance
+    carry = (places * unit + np.uint64(_half(shape))) & np.uint64((1 << PLACE_BITS) - 1)
+    unsettled = (np.abs(uniform - chance) < TOLERANCE) | (
+        carry > np.uint64(1 << PLACE_BITS) - unit
+    )
+    # Beyond: kept so rarely that the first digits decide, except once in 2**24.
+    kept[beyond] = False
+    unsettled[beyond] = more[beyond] >> np.uint64(64 - TAIL_BITS) == 0
+    env = envelope(shape)
+    for i in np.flatnonzero(unsettled).tolist():
+        exact, length = Fraction(float(rate[i])), int(unit[i])
+        found: int | None
+        if beyond[i]:
+            v = Digits(int(more[i]), 64, source)
+            found = settle_beyond(shape, exact, length, v, source)
+        else:
+            u = Digits(int(places[i]), PLACE_BITS, source)
+            v = Digits(int(digits[i]) << 64 | int(more[i]), 72, source)
+            weight = Fraction(env.weights[int(inner[i])])
+            found = settle(shape, exact, length, int(strips[i]), weight, u, v)
+        kept[i] = found is not None
+        if found is not None:
+            z[which[i]] = found
+    return kept
+
+
+def _half(shape: Shape) -> int:
+    return 1 << (PLACE_BITS - 1) if shape == "gaussian" else 0
+
+
+def _pick(values: NDArray[Any], which: NDArray[np.intp]) -> NDArray[Any]:
+    return np.broadcast_to(values, (len(which),)) if len(values) == 1 else values[which]
