@@ -78,7 +78,12 @@ def make_optimal_noise(
     space = space_of(input_domain, input_metric)
     epsilon, delta = _target(d_out)
     design = design_for(space, d_in, epsilon, delta, changed)
-    table = _table(space, design, loss, gap, cache)
+    try:
+        table = _table(space, design, loss, gap, cache)
+    except ValueError as error:
+        if design.copies == 1:
+            raise
+        raise ValueError(f"d_out ({d_out!r}) divided by {design.copies}: {error}") from error
     grid = grid_for(space, table, design.sensitivity)
     guarantee = Guarantee(space, design, table, grid, d_in, epsilon, delta, changed)
 
