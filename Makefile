@@ -27,7 +27,7 @@ WORKERS ?= 2
 DEMO ?= build/demo
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help install demo test reference lint types layers check gains bench wheels clean
+.PHONY: help install demo test reference lint types layers check gains bench bundle wheels clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -68,6 +68,12 @@ bench: $(STAMP) ## release cost against OpenDP, same machine and run
 
 reference: $(STAMP) ## rewrite the reference pages that describe code
 	$(BIN)/python tests/docs/reference.py
+
+bundle: $(STAMP) ## solve the tables that come with the package again
+	OPENDP_OPTIMAL_CACHE=build/bundle $(BIN)/opendp-optimal warm --loss l1 --loss l2 --integer 1 \
+		--epsilon 0.01,0.02,0.05,0.1,0.2,0.5,1,2,3,5,10 \
+		--delta 1e-3,1e-4,1e-5,1e-6,1e-7,1e-8,1e-9,1e-10
+	cp build/bundle/tables-1/*.noise opendp_optimal/table/bundled/
 
 wheels: $(STAMP) ## build the core wheel and every plugin's
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . $(foreach p,$(PLUGINS),./$(p))

@@ -76,7 +76,7 @@ def solve(
         support=support,
         impossible=impossible,
     )
-    stored = tables.load(problem) if cache or not compute else None
+    stored = tables.load(problem, gap) if cache or not compute else None
     if stored is not None and (stored.gap <= gap or not compute):
         return stored
     if not compute:

@@ -94,7 +94,8 @@ def pure_epsilon(
 
 def pure_delta(weights: Integers, tail: PureTail, shift: Fraction, epsilon: float) -> Fraction:
     """An upper bound of delta at epsilon over all shifts of up to ``shift`` cells."""
-    if pure_epsilon(weights, tail, shift, math.inf) <= epsilon:
+    lower, _ = exp_bounds(min(epsilon, 64.0))
+    if _largest_ratio(weights, tail, math.ceil(shift)) <= Fraction(lower, 1 << BITS):
         return Fraction(0)
     return _profile(weights, tail, shift, epsilon)
 

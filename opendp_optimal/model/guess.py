@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from opendp_optimal.model.build import lattice_radii
+from opendp_optimal.spec.baselines import staircase_step
 from opendp_optimal.spec.problem import NoiseProblem
 
 _MOST_TERMS = 300_000
@@ -30,7 +31,8 @@ def aligned(problem: NoiseProblem, cells: int) -> tuple[int, int]:
     mechanism reach i + 1/2 cells far, so gamma should be half a cell off the lattice; for the
     bound it should be on the lattice. That is worth a factor of two to five in cells.
     """
-    gamma = step_radius(problem)
+    name = "l2" if problem.loss.name == "l2" else "l1"
+    gamma = max(1e-3, staircase_step(problem.epsilon, name))
     period = min(cells, math.ceil(1 / gamma))
     options = range(cells, cells + period + 1)
 
@@ -39,15 +41,6 @@ def aligned(problem: NoiseProblem, cells: int) -> tuple[int, int]:
         return distance + 0.02 * (count - cells) / period
 
     return min(options, key=lambda c: off(c, 0.5)), min(options, key=lambda c: off(c, 0.01))
-
-
-def step_radius(problem: NoiseProblem) -> float:
-    """The radius of the highest step of the best staircase, in sensitivities."""
-    b = math.exp(-problem.epsilon)
-    if problem.loss.name == "l2":
-        root = (b - 2 * b**2 + 2 * b**4 - b**5) / 2
-        return max(1e-3, -b / (1 - b) + math.cbrt(max(0.0, root)) / (1 - b) ** 2)
-    return max(1e-3, 1 / (1 + math.exp(problem.epsilon / 2)))
 
 
 def first_cells(problem: NoiseProblem, gap: float) -> int:

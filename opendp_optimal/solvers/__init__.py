@@ -14,7 +14,7 @@ def run(
 ) -> LatticeSolution:
     """Solve a lattice programme.
 
-    :param method: "interior", "highs", or "auto": the interior-point method first, and HiGHS
+    :param method: "interior", "highs", "cutting-planes", or "auto": the interior-point method first, and HiGHS
         where that finds no start
     :param outward_only: leave out terms that cannot bind for noise that falls outwards
     :param gap: the relative gap that is wanted in the end
@@ -23,6 +23,10 @@ def run(
         from opendp_optimal.solvers.highs import solve_highs
 
         return solve_highs(program)
+    if method == "cutting-planes":
+        from opendp_optimal.solvers.events import solve_events
+
+        return solve_events(program)
     from opendp_optimal.solvers.interior import solve_interior
 
     solution: LatticeSolution | None = None

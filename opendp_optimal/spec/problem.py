@@ -120,11 +120,10 @@ class NoiseProblem:
 
 
 def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        try:
-            value = float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            raise ValueError(f"{name} ({value!r}) must be a number") from None
-    if math.isnan(value):
-        raise ValueError(f"{name} ({value}) must be a number")
-    return float(value)
+    try:
+        number = math.nan if isinstance(value, bool | str) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = math.nan
+    if math.isnan(number):
+        raise ValueError(f"{name} ({value!r}) must be a number")
+    return number

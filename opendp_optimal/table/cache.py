@@ -81,16 +81,21 @@ def _read(place: Any, problem: NoiseProblem | None) -> NoiseTable | None:
     return table
 
 
-def load(problem: NoiseProblem) -> NoiseTable | None:
-    """The stored table of smallest gap for a problem, verified; None if there is none."""
+def load(problem: NoiseProblem, gap: float = 0.0) -> NoiseTable | None:
+    """A stored table for a problem, verified: the first that meets the gap, else the best.
+
+    None if there is none.
+    """
     best: NoiseTable | None = None
     for directory in directories():
         table = _read(directory / file_name(problem), problem)
+        if table is not None and problem.loss.custom and not _same_costs(table):
+            _log.warning("the stored table is for another function named %s", problem.loss.name)
+            table = None
         if table is not None and (best is None or table.gap < best.gap):
             best = table
-    if best is not None and problem.loss.custom and not _same_costs(best):
-        _log.warning("the stored table is for another function named %s", problem.loss.name)
-        return None
+        if best is not None and best.gap <= gap:
+            break
     return best
 
 

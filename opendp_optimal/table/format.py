@@ -36,6 +36,7 @@ VERSION = 1
 SUFFIX = ".noise"
 _MOST_HEADER = 1 << 24
 _MOST_ELEMENTS = 1 << 25
+_MOST_CELLS = 1 << 14
 
 
 def _pack(array: Integers) -> tuple[dict[str, Any], bytes]:
@@ -180,8 +181,10 @@ def _decode(data: bytes, loss: Loss | None) -> NoiseTable:
         tail=arrays["tail"],
         scale=int(header["scale"]),
     )
-    if not 0 <= dual.scale <= 4096 or not 1 <= dual.cells <= 1 << 20:
-        raise TableFormatError("the lattice of the prices is out of range")
+    cells = int(header["cells"])
+    lattices = (cells, dual.cells)
+    if not (0 <= dual.scale <= 4096 and 1 <= min(lattices) and max(lattices) <= _MOST_CELLS):
+        raise TableFormatError("a lattice is out of range")
     tail = None
     if "endless" in arrays:
         endless = arrays["endless"]
@@ -197,7 +200,7 @@ def _decode(data: bytes, loss: Loss | None) -> NoiseTable:
         raise TableFormatError("costs and a user's own loss go together")
     return NoiseTable(
         problem=problem,
-        cells=int(header["cells"]),
+        cells=cells,
         weights=arrays["weights"],
         atom=int(header["atom"]),
         dual=dual,

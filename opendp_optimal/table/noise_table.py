@@ -157,9 +157,9 @@ class NoiseTable:
             used = np.flatnonzero(self.weights)
             if len(used) and int(np.abs(used - self.radius).max()) > edge:
                 raise CertificateError(f"noise leaves its support ({problem.support})")
-        if self.upper < self._exact_loss(self.loss):
+        if not self.upper >= self._exact_loss(self.loss):
             raise CertificateError(f"upper ({self.upper}) is below the expected loss")
-        if self.lower > self._exact_bound():
+        if not self.lower <= self._exact_bound():
             raise CertificateError(f"lower ({self.lower}) is above what the prices prove")
 
     def _exact_bound(self) -> Fraction:

@@ -1,0 +1,312 @@
+"""From a bounded problem and a lattice to the channel problems above and below its optimum.
+
+*Above*, equal bins of width b: draw u uniformly from [0, b). The answer lies in one of the cells
+[u + (x - 1) b, u + x b), x = 0..K; draw y from P(.|x) and release the middle of cell y. Answers
+at most k b apart lie at most k cells apart, whatever u is.
+
+*Above*, unequal bins: round the answer at random, without bias, to one of the two ends of its bin;
+release the end that the channel draws.
+
+*Below*, equal bins: use any mechanism at x_j + u with the same uniform u for all j, subtract u,
+round at random to the lattice. That is as private as the mechanism, for pairs at most k bins
+apart with k b within the sensitivity, and costs no more where the chords of the costs lie nowhere
+above the loss. Outputs outside the range are moved to its ends, which costs nothing either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from opendp_optimal.model.channel import CapRow, ChannelProblem, Integers
+from opendp_optimal.spec import moments, sampled
+from opendp_optimal.spec.bounded import BoundedProblem
+
+_BITS = 62
+MOST_WEIGHTS = 12_000
+"""Weights of a programme, at most: its Newton matrix then takes about a gigabyte."""
+Rows = list[list[Fraction]]
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Equal bins: ``bins`` of width ``step``, the sensitivity being ``cells`` of them.
+
+    >>> Lattice(8, 4, Fraction(1, 2)).pairs(3).tolist()
+    [[0, 1], [0, 2], [1, 0], [1, 2], [2, 0], [2, 1]]
+    """
+
+    bins: int
+    cells: int
+    step: Fraction
+
+    def pairs(self, inputs: int) -> Integers:
+        """Ordered pairs of inputs that are at most ``cells`` apart."""
+        x = np.arange(inputs)
+        apart = np.abs(x[:, None] - x[None, :])
+        return np.argwhere((apart > 0) & (apart <= self.cells)).astype(np.int64)
+
+
+def lattice_above(problem: BoundedProblem, cells: int, bins: int) -> Lattice:
+    """Bins that cover the range, so many of which cover the sensitivity."""
+    return Lattice(bins, cells, max(problem.reach / cells, problem.width / bins))
+
+
+def lattice_below(problem: BoundedProblem, cells: int, bins: int) -> Lattice:
+    """Bins within the range, so many of which are within the sensitivity."""
+    return Lattice(bins, cells, min(problem.reach / cells, problem.width / bins))
+
+
+def check_size(problem: BoundedProblem, inputs: int, name: str, value: object) -> None:
+    """Refuse a programme that is too large, before it is built."""
+    weights = inputs * inputs
+    if weights <= MOST_WEIGHTS:
+        return
+    memory = (weights * 8 * weights) / 2**30
+    raise ValueError(
+        f"{name} ({value}) makes a programme of {inputs} x {inputs} = {weights} weights, whose "
+        f"matrices take {memory:.3g} GB: it must have at most {MOST_WEIGHTS} weights "
+        f"({math.isqrt(MOST_WEIGHTS)} x {math.isqrt(MOST_WEIGHTS)})"
+    )
+
+
+def _bin_density(
+    problem: BoundedProblem, starts: Sequence[Fraction], choose: Callable[..., Fraction]
+) -> list[Fraction]:
+    """The largest or least prior density in each bin, 0 being the density outside the range."""
+    parts = problem.densities()
+    low, high = parts[0][0], parts[-1][1]
+    out = []
+    for a, b in zip(starts, starts[1:], strict=False):
+        inside = [density for s, e, density in parts if s < b and e > a]
+        if a < low or b > high:
+            inside.append(Fraction(0))
+        out.append(choose(inside))
+    return out
+
+
+def above(problem: BoundedProblem, lattice: Lattice) -> ChannelProblem:
+    """The channel problem of the shifting mechanism on equal bins."""
+    bins, b = lattice.bins, lattice.step
+    if bins * b < problem.width or lattice.cells * b < problem.reach:
+        raise ValueError("the lattice does not cover the range or the sensitivity")
+    # Centred, so that a mirror symmetry of the problem stays one.
+    start = Fraction(problem.low) - (bins * b - problem.width) / 2
+    starts = [start + j * b for j in range(bins + 1)]
+    weight = [b * w for w in _bin_density(problem, starts, max)]
+    weight = [Fraction(0), *weight, Fraction(0)]
+    parts = {
+        d: moments.halves(problem.loss, (d + Fraction(1, 2)) * b, b) for d in range(-bins, bins + 1)
+    }
+    cost = [
+        [
+            weight[x] * parts[y - x][0] + weight[x + 1] * parts[y - x][1]
+            for y in range(bins + 1)
+        ]
+        for x in range(bins + 1)
+    ]
+    caps = _shifting_caps(problem, lattice) if problem.cap is not None else []
+    return _exact(problem, cost, lattice.pairs(bins + 1), caps)
+
+
+def _shifting_caps(problem: BoundedProblem, lattice: Lattice) -> list[tuple[tuple[int, ...], Rows]]:
+    """Bounds on the loss at every answer in every bin.
+
+    At an answer t of the way through bin j, the loss is the integral of f_(j+1) up to t and of
+    f_j from t on, f_x(s) being the loss of row x when the answer is s of the way through its
+    cell. Where f is linear that is a quadratic in t, which is below its three control points.
+    """
+    bins, b = lattice.bins, lattice.step
+    shapes = {
+        d: moments.pieces(problem.loss, (d + Fraction(1, 2)) * b, b) for d in range(-bins, bins + 1)
+    }
+    cuts = sorted({p.start for shape in shapes.values() for p in shape} | {Fraction(1)})
+
+    def upto(d: int, t: Fraction) -> Fraction:
+        return sum((p.integral(t) for p in shapes[d]), Fraction(0))
+
+    def value(d: int, t: Fraction) -> Fraction:
+        return next(p for p in shapes[d] if p.start <= t < p.end).value(t)
+
+    whole = {d: upto(d, Fraction(1)) for d in shapes}
+    sums = {t: {d: upto(d, t) for d in shapes} for t in cuts}
+    controls: list[tuple[dict[int, Fraction], dict[int, Fraction]]] = []
+    for t, following in zip(cuts, [*cuts[1:], None], strict=True):
+        left = {d: whole[d] - sums[t][d] for d in shapes}
+        right = sums[t]
+        controls.append((left, right))
+        if following is not None:
+            half = (following - t) / 2
+            slope = {d: half * value(d, t) for d in shapes}
+            controls.append(
+                (
+                    {d: left[d] - slope[d] for d in shapes},
+                    {d: right[d] + slope[d] for d in shapes},
+                )
+            )
+    out = []
+    for j in range(bins):
+        for left, right in controls:
+            rows = [
+                [left[y - j] for y in range(bins + 1)],
+                [right[y - j - 1] for y in range(bins + 1)],
+            ]
+            out.append(((j, j + 1), rows))
+    return out
+
+
+def rounding_pairs(edges: Sequence[Fraction], reach: Fraction) -> Integers:
+    """Pairs of ends that neighbouring answers can be rounded to, both by the same random number.
+
+    Answers t and t' of the way through bins i <= j go up together, down together, or apart in the
+    direction in which the larger share goes up; a pair is listed if some answers within ``reach``
+    give it a positive chance.
+    """
+    pairs = set()
+    for i in range(len(edges) - 1):
+        long = edges[i + 1] - edges[i]
+        for j in range(i, len(edges) - 1):
+            between = edges[j] - edges[i + 1]
+            other = edges[j + 1] - edges[j]
+            if i == j:
+                pairs.add((i, i + 1))
+                continue
+            if between < reach:
+                pairs |= {(i, j), (i + 1, j + 1)}
+            if between <= reach:
+                pairs.add((i + 1, j))
+            if between + long - max(Fraction(0), long - other) < reach:
+                pairs.add((i, j + 1))
+    ordered = sorted((a, b) for a, b in pairs if a != b)
+    both = sorted({*ordered, *((b, a) for a, b in ordered)})
+    return np.array(both, np.int64).reshape(-1, 2)
+
+
+def above_unequal(problem: BoundedProblem) -> ChannelProblem:
+    """The channel problem of the rounding mechanism on unequal bins."""
+    assert problem.edges is not None
+    edges = [Fraction(e) for e in problem.edges]
+    weight = problem.prior_weights
+    size = len(edges)
+    cost = [[Fraction(0)] * size for _ in edges]
+    for j, w in enumerate(weight):
+        length = edges[j + 1] - edges[j]
+        for y in range(size):
+            down, up = moments.halves(problem.loss, edges[y] - edges[j], length)
+            cost[j][y] += w * down
+            cost[j + 1][y] += w * up
+    caps = _rounding_caps(problem, edges) if problem.cap is not None else []
+    # A little more than the reach, so that the ends may be moved to a grid of floats.
+    reach = problem.reach * (1 + Fraction(1, 1 << 20))
+    return _exact(problem, cost, rounding_pairs(edges, reach), caps)
+
+
+def _rounding_caps(
+    problem: BoundedProblem, edges: list[Fraction]
+) -> list[tuple[tuple[int, ...], Rows]]:
+    """Bounds on the loss at every answer: products of two linear functions, by control points."""
+    out: list[tuple[tuple[int, ...], Rows]] = []
+    for j in range(len(edges) - 1):
+        length = edges[j + 1] - edges[j]
+        shapes = [moments.pieces(problem.loss, e - edges[j], length) for e in edges]
+        for parts in zip(*shapes, strict=True):
+            s, e = parts[0].start, parts[0].end
+            ends = [
+                [[(1 - s) * p.begin for p in parts], [s * p.begin for p in parts]],
+                [
+                    [((1 - s) * p.finish + (1 - e) * p.begin) / 2 for p in parts],
+                    [(s * p.finish + e * p.begin) / 2 for p in parts],
+                ],
+                [[(1 - e) * p.finish for p in parts], [e * p.finish for p in parts]],
+            ]
+            out.extend(((j, j + 1), rows) for rows in ends)
+    return out
+
+
+def below(problem: BoundedProblem, lattice: Lattice) -> ChannelProblem:
+    """A relaxation: its optimum is not above the loss of any mechanism."""
+    bins, b = lattice.bins, lattice.step
+    if bins * b > problem.width or lattice.cells * b > problem.reach:
+        raise ValueError("the lattice leaves the range or the sensitivity")
+    start = Fraction(problem.low) + (problem.width - bins * b) / 2
+    weight = [
+        b * w for w in _bin_density(problem, [start + j * b for j in range(bins + 1)], min)
+    ]
+    plain = _chord_costs(problem, bins, b)
+    cost = [[weight[x] * plain[y - x] for y in range(bins)] for x in range(bins)]
+    caps: list[tuple[tuple[int, ...], Rows]] = []
+    if problem.cap is not None:
+        caps = [((x,), [[plain[y - x] for y in range(bins)]]) for x in range(bins)]
+    return _exact(problem, cost, lattice.pairs(bins), caps, down=True)
+
+
+def _chord_costs(problem: BoundedProblem, bins: int, b: Fraction) -> dict[int, Fraction]:
+    """Costs whose chords lie nowhere above the loss, and which grow outwards."""
+    loss = problem.loss
+    if loss.function is None:
+        listed = loss.on_lattice(1, bins)
+        scale = b * b if loss.name == "l2" else b
+        lower, unit = listed.lower, scale / listed.denominator
+    else:
+        function, width = loss.function, float(b)
+        _, lower, _, denominator = sampled.lattice_cost(
+            lambda x: float(function(x * width)), loss.shape, None, 1, bins
+        )
+        unit = Fraction(1, denominator)
+    values = {d: unit * v for d, v in zip(range(-bins, bins + 1), lower, strict=True)}
+    for d in range(bins - 1, -1, -1):
+        values[d] = min(values[d], values[d + 1])
+        values[-d] = min(values[-d], values[-d - 1])
+    return values
+
+
+def integers(problem: BoundedProblem) -> ChannelProblem:
+    """The channel problem of an integer query: exact, so above and below at once."""
+    size = int(problem.width) + 1
+    listed = problem.loss.on_integers(size)
+    unit = Fraction(1, listed.denominator)
+    plain = {d: unit * v for d, v in zip(range(-size, size + 1), listed.upper, strict=True)}
+    weight = problem.prior_weights
+    cost = [[weight[x] * plain[y - x] for y in range(size)] for x in range(size)]
+    caps: list[tuple[tuple[int, ...], Rows]] = []
+    if problem.cap is not None:
+        caps = [((x,), [[plain[y - x] for y in range(size)]]) for x in range(size)]
+    lattice = Lattice(size - 1, math.floor(problem.reach), Fraction(1))
+    return _exact(problem, cost, lattice.pairs(size), caps)
+
+
+def _exact(
+    problem: BoundedProblem,
+    cost: Rows,
+    pairs: Integers,
+    caps: list[tuple[tuple[int, ...], Rows]],
+    down: bool = False,
+) -> ChannelProblem:
+    """Costs as integers over a power of two, rounded up (or down, for bounds from below)."""
+    top = max([max(map(max, cost)), *(max(map(max, rows)) for _, rows in caps)])
+    bits = _BITS - math.ceil(math.log2(float(top))) if top > 0 else _BITS
+    denominator = 1 << max(0, bits)
+    whole = math.floor if down else math.ceil
+
+    def integers_of(rows: Rows) -> list[list[int]]:
+        known: dict[Fraction, int] = {}
+        return [
+            [known[v] if v in known else known.setdefault(v, whole(v * denominator)) for v in row]
+            for row in rows
+        ]
+
+    epsilon = np.full(len(pairs), problem.epsilon)
+    return ChannelProblem(
+        cost=integers_of(cost),
+        denominator=denominator,
+        pairs=pairs,
+        low=epsilon,
+        high=epsilon,
+        delta=problem.delta,
+        caps=tuple(CapRow(rows, integers_of(costs)) for rows, costs in caps),
+        cap=None if problem.cap is None else Fraction(problem.cap),
+    )

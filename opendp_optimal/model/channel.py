@@ -1,0 +1,201 @@
+"""The linear programme of an optimal channel P(y|x).
+
+    minimise    sum_x sum_y cost[x, y] P(y|x)
+    subject to  P >= 0,   sum_y P(y|x) = 1,
+                sum_y [P(y|x) - growth P(y|x')]+ <= delta      for every pair (x, x')
+                sum_x sum_y caps[q, x, y] P(y|x) <= cap        for every cap q
+
+:class:`ChannelProblem` states it exactly, in integers; :class:`ChannelProgram` is what solvers
+see, in floats. Where the problem is its own mirror image (x and y reversed), the programme keeps
+one half of the rows: a row of the other half is a row of the first, reversed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Matrix = Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True, eq=False)
+class CapRow:
+    """One bound: the sum over ``rows`` x and all y of cost[x, y] P(y|x) is at most the cap."""
+
+    rows: tuple[int, ...]
+    cost: Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelProblem:
+    """One instance, exactly.
+
+    :param cost: integers over ``denominator``, prior weights included, one row for each input
+    :param denominator: of all costs
+    :param pairs: ordered pairs (x, x') of inputs, one a row
+    :param low: a float not above the epsilon of each pair, for proofs of privacy
+    :param high: a float not below the epsilon of each pair, for proofs of optimality
+    :param delta: the same for all pairs; 0 for pure privacy
+    :param caps: further bounds, their costs over ``denominator`` too
+    :param cap: what the caps are bounded by
+    """
+
+    cost: Matrix
+    denominator: int
+    pairs: Integers
+    low: Floats
+    high: Floats
+    delta: float
+    caps: tuple[CapRow, ...] = ()
+    cap: Fraction | None = None
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs x."""
+        return len(self.cost)
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs y."""
+        return len(self.cost[0])
+
+    @cached_property
+    def mirrored(self) -> bool:
+        """Whether the problem stays the same when inputs and outputs are reversed."""
+        if any(list(a) != list(b)[::-1] for a, b in zip(self.cost, self.cost[::-1], strict=True)):
+            return False
+        last = self.inputs - 1
+        own = {(x, z): e for (x, z), e in zip(self.pairs.tolist(), self.high, strict=True)}
+        if any(own.get((last - x, last - z)) != e for (x, z), e in own.items()):
+            return False
+        shapes = {_cap_key(c.rows, c.cost) for c in self.caps}
+        turned = {
+            _cap_key([last - x for x in c.rows[::-1]], [list(r)[::-1] for r in c.cost[::-1]])
+            for c in self.caps
+        }
+        return shapes == turned
+
+    def program(self) -> ChannelProgram:
+        """The programme for a solver, folded where there is a mirror symmetry."""
+        cost = _floats(self.cost, self.denominator)
+        inputs, outputs = cost.shape
+        kept = (inputs + 1) // 2 if self.mirrored else inputs
+        first, second = self.pairs[:, 0], self.pairs[:, 1]
+        flips = np.zeros(len(self.pairs), bool)
+        if self.mirrored:
+            a, b = np.minimum(first, inputs - 1 - first), np.minimum(second, inputs - 1 - second)
+            flips = (a != first) ^ (b != second)
+            table = np.stack([a, b, flips], axis=1).astype(np.int64)
+            _, where = np.unique(table, axis=0, return_index=True)
+            first, second, flips = a[where], b[where], flips[where]
+            growth = np.exp(self.high[where])
+            cost = cost[:kept] * 2.0
+            if inputs % 2:
+                cost[-1] /= 2
+        else:
+            growth = np.exp(self.high)
+        return ChannelProgram(
+            cost=cost,
+            first=np.asarray(first, np.intp),
+            second=np.asarray(second, np.intp),
+            flips=flips,
+            growth=growth,
+            delta=self.delta,
+            caps=self._cap_floats(kept, outputs),
+            cap=0.0 if self.cap is None else float(self.cap),
+            inputs=inputs,
+        )
+
+    def _cap_floats(self, kept: int, outputs: int) -> Floats:
+        rows = []
+        for cap in self.caps:
+            row = np.zeros((kept, outputs))
+            for x, values in zip(cap.rows, _floats(cap.cost, self.denominator), strict=True):
+                if x < kept:
+                    row[x] += values
+                else:
+                    row[self.inputs - 1 - x] += values[::-1]
+            rows.append(row)
+        out = np.array(rows).reshape(len(rows), kept * outputs)
+        out = np.unique(out, axis=0) if len(rows) else out
+        return np.asarray(out.reshape(-1, kept, outputs))
+
+
+def _cap_key(rows: Sequence[int], cost: Sequence[Sequence[int]]) -> tuple[object, ...]:
+    return tuple(sorted((x, tuple(values)) for x, values in zip(rows, cost, strict=True)))
+
+
+def _floats(numerators: Matrix, denominator: int) -> Floats:
+    return np.array([[v / denominator for v in row] for row in numerators])
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelProgram:
+    """What a solver sees; see the module for its meaning.
+
+    ``first`` and ``second`` are the rows of each pair; where ``flips``, the second row is taken
+    in reverse. A folded programme has fewer rows than ``inputs``.
+    """
+
+    cost: Floats
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
+    flips: NDArray[np.bool_]
+    growth: Floats
+    delta: float
+    caps: Floats
+    cap: float
+    inputs: int
+
+    @property
+    def folded(self) -> bool:
+        """Whether rows stand for their mirror images too."""
+        return len(self.cost) < self.inputs
+
+    def terms(self, p: Floats) -> Floats:
+        """P(y|x) - growth P(y|x') for every pair and y, in one pass."""
+        other = p[self.second]
+        other[self.flips] = other[self.flips, ::-1]
+        return np.asarray(p[self.first] - self.growth[:, None] * other)
+
+    def shortfalls(self, p: Floats) -> Floats:
+        """What the worst event of every pair takes of delta."""
+        return np.asarray(np.maximum(self.terms(p), 0.0).sum(axis=1))
+
+    def unfold(self, p: Floats) -> Floats:
+        """All rows of a channel."""
+        if not self.folded:
+            return p
+        below = p[: self.inputs // 2]
+        rows = [below, below[::-1, ::-1]]
+        if self.inputs % 2:
+            middle = p[-1:]
+            rows.insert(1, (middle + middle[:, ::-1]) / 2)
+        return np.concatenate(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelSolution:
+    """What a solver brings back, in floats; nothing in it is trusted.
+
+    ``slack_price[r, y]`` (between 0 and ``budget_price[r]`` where delta is positive) belongs to
+    the term of pair r of the programme at y, ``cap_price`` to the caps. ``excess`` is by how much
+    the caps had to be raised for the programme to have a solution.
+    """
+
+    weights: Floats
+    budget_price: Floats
+    slack_price: Floats
+    cap_price: Floats
+    primal: float
+    dual: float
+    excess: float
+    status: str
+    iterations: int

@@ -1,0 +1,60 @@
+"""Solvers for the channel programme: the structured method where delta is positive, or HiGHS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from opendp_optimal.errors import SolverError
+from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
+
+METHODS = ("auto", "interior", "highs")
+_PENALTIES = (1e2, 1e4)
+"""What raising the caps costs, in units of the largest cost: first, and where caps are raised."""
+_RAISED = 1e-6
+
+Progress = Callable[[str], None]
+
+
+def run(
+    program: ChannelProgram,
+    *,
+    method: str = "auto",
+    tolerance: float = 1e-5,
+    progress: Progress | None = None,
+) -> ChannelSolution:
+    """Solve a channel programme.
+
+    :param program: what to solve
+    :param method: "interior" (delta > 0), "highs", or "auto": the first, and HiGHS where it fails
+    :param tolerance: relative duality gap at which the interior-point method stops
+    :param progress: called with a line of text at every step
+    """
+    solution = _run(program, method, tolerance, _PENALTIES[0], progress)
+    if solution.excess > _RAISED * max(program.cap, 1e-300):
+        solution = _run(program, method, tolerance, _PENALTIES[1], progress)
+    return solution
+
+
+def _run(
+    program: ChannelProgram,
+    method: str,
+    tolerance: float,
+    penalty: float,
+    progress: Progress | None,
+) -> ChannelSolution:
+    if method != "highs" and program.delta > 0:
+        from opendp_optimal.solvers.channel_interior import solve_interior
+
+        solution = solve_interior(
+            program, tolerance=tolerance, penalty=penalty, progress=progress
+        )
+        if solution.status == "optimal" or method == "interior":
+            return solution
+        # A breakdown near the optimum still leaves a feasible channel and a bound.
+        if solution.primal - solution.dual < 1e-2 * abs(solution.primal):
+            return solution
+    elif method == "interior":
+        raise SolverError("the interior-point method needs a positive delta")
+    from opendp_optimal.solvers.channel_highs import solve_highs
+
+    return solve_highs(program, penalty=penalty, progress=progress)

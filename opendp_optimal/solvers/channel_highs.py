@@ -1,0 +1,202 @@
+"""HiGHS on the channel programme, with constraints added where they are violated.
+
+One vectorised pass finds the worst event of every pair. With a positive delta, each violated pair
+gets its slack variables and its budget row, in units of delta; with delta 0 the violated rows
+P(y|x) <= growth P(y|x') themselves are added, and HiGHS goes on from its last basis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import highspy
+import numpy as np
+from scipy import sparse
+
+from opendp_optimal.errors import SolverError
+from opendp_optimal.model.channel import ChannelProgram, ChannelSolution, Floats
+
+_ROUNDS = 200
+_TOLERANCE = 1e-9
+_FEW = 400
+"""Pairs up to which all get their slacks at once."""
+_MOST_ROWS = 4000
+"""Rows added in one round, at most."""
+
+Progress = Callable[[str], None]
+
+
+def _checked(status: highspy.HighsStatus, what: str) -> None:
+    if status == highspy.HighsStatus.kError:
+        raise SolverError(f"HiGHS refused to {what}")
+
+
+class _Model:
+    """The programme in HiGHS: columns are weights, the raise of the caps, then slacks."""
+
+    def __init__(self, program: ChannelProgram, penalty: float) -> None:
+        self.program = program
+        self.inputs, self.outputs = program.cost.shape
+        self.n = self.inputs * self.outputs
+        self.unit = float(program.cost.max()) or 1.0
+        self.elastic = 1 if len(program.caps) else 0
+        self.highs = highspy.Highs()
+        for name, value in (
+            ("output_flag", False),
+            ("threads", 1),
+            ("primal_feasibility_tolerance", _TOLERANCE),
+            ("dual_feasibility_tolerance", _TOLERANCE),
+        ):
+            _checked(self.highs.setOptionValue(name, value), f"set {name}")
+        self.columns = self.rows = 0
+        self._add_columns(np.append(program.cost.ravel() / self.unit, [penalty] * self.elastic))
+        mass = sparse.kron(sparse.eye_array(self.inputs), np.ones((1, self.outputs)), format="csr")
+        self._add_rows(mass, np.ones(self.inputs), np.ones(self.inputs))
+        self.cap_row = self.rows
+        if self.elastic:
+            flat = program.caps.reshape(len(program.caps), self.n) / self.unit
+            matrix = sparse.csr_array(np.column_stack([flat, -np.ones(len(flat))]))
+            self._add_rows(
+                matrix, np.full(len(flat), -np.inf), np.full(len(flat), program.cap / self.unit)
+            )
+        y = np.arange(self.outputs)
+        self.at_first = program.first[:, None] * self.outputs + y
+        across = np.where(program.flips[:, None], y[::-1], y)
+        self.at_second = program.second[:, None] * self.outputs + across
+        self.term_row = np.full(self.at_first.shape, -1)
+        self.budget_row = np.full(len(program.first), -1)
+
+    def _add_columns(self, cost: Floats) -> None:
+        count, none = len(cost), np.zeros(0, np.int32)
+        status = self.highs.addCols(
+            count, cost, np.zeros(count), np.full(count, np.inf), 0, none, none, np.zeros(0)
+        )
+        _checked(status, "add columns")
+        self.columns += count
+
+    def _add_rows(self, matrix: sparse.csr_array, low: Floats, high: Floats) -> None:
+        status = self.highs.addRows(
+            matrix.shape[0],
+            low,
+            high,
+            matrix.nnz,
+            matrix.indptr.astype(np.int32),
+            matrix.indices.astype(np.int32),
+            np.ascontiguousarray(matrix.data, dtype=np.float64),
+        )
+        _checked(status, "add rows")
+        self.rows += matrix.shape[0]
+
+    def add_pairs(self, which: Floats) -> None:
+        """Slacks s >= P(y|x) - growth P(y|x') and the row that bounds their sum by delta."""
+        program, delta = self.program, self.program.delta
+        count = len(which) * self.outputs
+        slack = self.columns + np.arange(count)
+        self._add_columns(np.zeros(count))
+        first, second = self.at_first[which].ravel(), self.at_second[which].ravel()
+        growth = np.repeat(program.growth[which], self.outputs)
+        at = np.arange(count)
+        scale = np.maximum(growth, 1.0)
+        data = np.concatenate([np.full(count, delta) / scale, -1 / scale, growth / scale])
+        entries = (data, (np.tile(at, 3), np.concatenate([slack, first, second])))
+        matrix = sparse.csr_array(entries, shape=(count, self.columns))
+        self.term_row[which] = (self.rows + at).reshape(len(which), -1)
+        self._add_rows(matrix, np.zeros(count), np.full(count, np.inf))
+        pair = np.repeat(np.arange(len(which)), self.outputs)
+        sums = sparse.csr_array((np.ones(count), (pair, slack)), shape=(len(which), self.columns))
+        self.budget_row[which] = self.rows + np.arange(len(which))
+        self._add_rows(sums, np.full(len(which), -np.inf), np.ones(len(which)))
+
+    def add_terms(self, pair: Floats, y: Floats) -> None:
+        """Rows growth P(y|x') - P(y|x) >= 0."""
+        count, at = len(pair), np.arange(len(pair))
+        growth = self.program.growth[pair]
+        scale = np.maximum(growth, 1.0)
+        data = np.concatenate([-1 / scale, growth / scale])
+        places = np.concatenate([self.at_first[pair, y], self.at_second[pair, y]])
+        matrix = sparse.csr_array((data, (np.tile(at, 2), places)), shape=(count, self.columns))
+        self.term_row[pair, y] = self.rows + at
+        self._add_rows(matrix, np.zeros(count), np.full(count, np.inf))
+
+    def solve(self) -> tuple[Floats, float, Floats, float]:
+        """Weights, raise of the caps, row prices, value; raises unless it is optimal."""
+        _checked(self.highs.run(), "solve")
+        status = self.highs.getModelStatus()
+        if status != highspy.HighsModelStatus.kOptimal:
+            raise SolverError(f"HiGHS ended with {self.highs.modelStatusToString(status)}")
+        solution = self.highs.getSolution()
+        values = np.asarray(solution.col_value)
+        raised = float(values[self.n]) if self.elastic else 0.0
+        value = float(self.highs.getInfo().objective_function_value)
+        weights = values[: self.n].reshape(self.inputs, self.outputs)
+        return weights, raised, np.asarray(solution.row_dual), value
+
+
+def solve_highs(
+    program: ChannelProgram, *, penalty: float = 0.0, progress: Progress | None = None
+) -> ChannelSolution:
+    """Solve with HiGHS, adding what is violated until nothing is.
+
+    :param program: what to solve
+    :param penalty: what raising all caps by one unit costs
+    :param progress: called with a line of text at every round
+    """
+    model = _Model(program, penalty)
+    pure = program.delta == 0
+    if not pure and len(program.first) <= _FEW and len(program.first):
+        model.add_pairs(np.arange(len(program.first)))
+    for rounds in range(1, _ROUNDS + 1):
+        weights, raised, prices, value = model.solve()
+        violated = _add_pure(model, weights) if pure else _add_worst(model, weights)
+        if not violated:
+            return _solution(model, weights, raised, prices, value, rounds)
+        if progress is not None:
+            progress(f"round {rounds}: {violated} constraints added")
+    raise SolverError(f"constraints were still violated after {_ROUNDS} rounds")
+
+
+def _add_worst(model: _Model, weights: Floats) -> int:
+    use = model.program.shortfalls(weights)
+    use[model.budget_row >= 0] = 0.0
+    which = np.flatnonzero(use > model.program.delta * (1 + 1e-6))
+    most = max(8, _MOST_ROWS // model.outputs)
+    which = which[np.argsort(-use[which], kind="stable")][:most]
+    if len(which):
+        model.add_pairs(which)
+    return len(which)
+
+
+def _add_pure(model: _Model, weights: Floats) -> int:
+    over = model.program.terms(weights)
+    over[model.term_row >= 0] = 0.0
+    pair, y = np.nonzero(over > 10 * _TOLERANCE)
+    order = np.argsort(-over[pair, y], kind="stable")[:_MOST_ROWS]
+    if len(order):
+        model.add_terms(pair[order], y[order])
+    return len(order)
+
+
+def _solution(
+    model: _Model, weights: Floats, raised: float, prices: Floats, value: float, rounds: int
+) -> ChannelSolution:
+    program, unit = model.program, model.unit
+    has = model.term_row >= 0
+    scale = np.maximum(program.growth, 1.0)[:, None]
+    slack = np.where(has, np.maximum(prices[model.term_row], 0.0) / scale, 0.0)
+    budget = np.zeros(len(program.first))
+    if program.delta > 0:
+        priced = model.budget_row >= 0
+        budget[priced] = np.maximum(-prices[model.budget_row[priced]], 0.0) / program.delta
+        slack = np.minimum(slack, budget[:, None])
+    caps = -prices[model.cap_row : model.cap_row + len(program.caps)]
+    return ChannelSolution(
+        weights=np.maximum(weights, 0.0),
+        budget_price=budget * unit,
+        slack_price=slack * unit,
+        cap_price=np.maximum(caps, 0.0),
+        primal=float((program.cost * weights).sum()),
+        dual=value * unit,
+        excess=raised * unit,
+        status="optimal",
+        iterations=rounds,
+    )

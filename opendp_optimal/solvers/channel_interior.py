@@ -1,0 +1,366 @@
+"""A structured interior-point method for the channel programme with delta > 0.
+
+Primal-dual path following with Mehrotra's predictor and corrector. The slacks of a pair (x, x')
+enter the Newton system as a diagonal plus one row for the budget, so they are eliminated in closed
+form and leave a diagonal plus a rank-one term in the two rows x and x'. What is left is one dense
+positive definite system in P, assembled block by block, whatever the number of pairs. Caps are
+elastic: one more variable, at a high price, raises them all, so that there always is a start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve, cholesky
+from threadpoolctl import threadpool_limits
+
+from opendp_optimal.errors import SolverError
+from opendp_optimal.model.channel import ChannelProgram, ChannelSolution, Floats
+
+_TO_BOUNDARY = 0.99
+_LIMIT = 120
+_PATIENCE = 15
+_WORTH = 0.3
+
+Progress = Callable[[str], None]
+
+
+@dataclass
+class _Iterate:
+    """Primal variables, and the dual one of each: p z, s zs, t y, u price, v mu, and theta."""
+
+    p: Floats  # weights, row after row, and the raise of the caps if there are any
+    s: Floats
+    t: Floats
+    u: Floats
+    v: Floats
+    z: Floats
+    zs: Floats
+    y: Floats
+    price: Floats
+    mu: Floats
+    theta: Floats
+
+    def primal(self) -> tuple[Floats, ...]:
+        return (self.p, self.s, self.t, self.u, self.v)
+
+    def dual(self) -> tuple[Floats, ...]:
+        return (self.z, self.zs, self.y, self.price, self.mu)
+
+    def moved(self, step: _Iterate, along_primal: float, along_dual: float) -> _Iterate:
+        out = {}
+        for f in fields(self):
+            along = along_primal if f.name in "pstuv" else along_dual
+            out[f.name] = getattr(self, f.name) + along * getattr(step, f.name)
+        return _Iterate(**out)
+
+
+def _dot(left: tuple[Floats, ...], right: tuple[Floats, ...]) -> float:
+    return float(sum(np.vdot(a, b) for a, b in zip(left, right, strict=True)))
+
+
+def _reach(parts: tuple[Floats, ...], steps: tuple[Floats, ...]) -> float:
+    worst = max(float((-d / x).max(initial=0.0)) for x, d in zip(parts, steps, strict=True))
+    return min(1.0, 1 / worst) if worst > 0 else 1.0
+
+
+class _Newton:
+    """Operators of one programme, and its Newton systems."""
+
+    def __init__(self, program: ChannelProgram, penalty: float) -> None:
+        self.program = program
+        self.rows, self.outputs = program.cost.shape
+        self.n = self.rows * self.outputs
+        self.pairs = len(program.first)
+        self.elastic = 1 if len(program.caps) else 0
+        self.caps = program.caps.reshape(len(program.caps), self.n)
+        self.caps = np.concatenate([self.caps, -np.ones((len(self.caps), self.elastic))], axis=1)
+        self.cost = np.append(program.cost.ravel(), [penalty] * self.elastic)
+        self._plan_blocks()
+
+    def _plan_blocks(self) -> None:
+        """Group the pairs by the two rows they join, and list the sides of every row."""
+        program, pairs = self.program, self.pairs
+        low = np.minimum(program.first, program.second)
+        high = np.maximum(program.first, program.second)
+        turned = program.first > program.second
+        key = low * self.rows + high
+        order = np.argsort(key, kind="stable")
+        blocks, start, count = np.unique(key[order], return_index=True, return_counts=True)
+        width = int(count.max(initial=1))
+        slots = np.full((len(blocks), width), pairs)  # `pairs` is an empty slot
+        for j in range(width):
+            has = count > j
+            slots[has, j] = order[start[has] + j]
+        turned = np.append(turned, False)
+        # Vectors of first sides are numbered 0..pairs, those of second sides after them.
+        self.low_side = slots + np.where(turned[slots], pairs + 1, 0)
+        self.high_side = slots + np.where(turned[slots], 0, pairs + 1)
+        self.low_row, self.high_row = blocks // self.rows, blocks % self.rows
+        self.own = self.low_row == self.high_row
+        sides = np.concatenate([program.first, [-1], program.second, [-1]])
+        self.sides = [np.flatnonzero(sides == x) for x in range(self.rows)]
+        y = np.arange(self.outputs)
+        at_first = program.first[:, None] * self.outputs + y
+        across = np.where(program.flips[:, None], y[::-1], y)
+        at_second = program.second[:, None] * self.outputs + across
+        self.at_first, self.at_second = at_first, at_second
+        lower = np.maximum(at_first, at_second) * (self.n + self.elastic)
+        self.cross = (lower + np.minimum(at_first, at_second)).ravel()
+        # A point that is its own mirror image sees its cross term on the diagonal, twice.
+        self.twice = np.where(at_first == at_second, 2.0, 1.0)
+
+    def apply(self, p: Floats) -> Floats:
+        return self.program.terms(p[: self.n].reshape(self.rows, self.outputs))
+
+    def transpose(self, y: Floats) -> Floats:
+        first = np.bincount(self.at_first.ravel(), y.ravel(), self.n)
+        grown = (self.program.growth[:, None] * y).ravel()
+        out = first - np.bincount(self.at_second.ravel(), grown, self.n)
+        return np.append(out, [0.0] * self.elastic)
+
+    def masses(self, p: Floats) -> Floats:
+        return np.asarray(p[: self.n].reshape(self.rows, self.outputs).sum(axis=1))
+
+    def spread(self, theta: Floats) -> Floats:
+        return np.append(np.repeat(theta, self.outputs), [0.0] * self.elastic)
+
+    def factor(self, x: _Iterate) -> None:
+        """Assemble and factor the Newton matrix at an iterate."""
+        growth = self.program.growth[:, None]
+        self.alpha, self.beta = x.zs / x.s, x.y / x.t
+        self.w = 1 / (self.alpha + self.beta)
+        self.h = self.alpha * self.beta * self.w
+        self.kappa = self.beta * self.w
+        self.rho = self.w.sum(axis=1) + x.u / x.price
+        size = self.n + self.elastic
+        matrix = np.zeros((size, size))
+        root = self.kappa / np.sqrt(self.rho)[:, None]
+        across = root.copy()
+        across[self.program.flips] = across[self.program.flips, ::-1]
+        empty = np.zeros((1, self.outputs))
+        sides = np.concatenate([root, empty, growth * across, empty])
+        blocks = -np.matmul(sides[self.low_side].transpose(0, 2, 1), sides[self.high_side])
+        y = self.outputs
+        for a, b, block in zip(self.low_row.tolist(), self.high_row.tolist(), blocks, strict=True):
+            turned = block.T + block if a == b else block.T
+            matrix[b * y : (b + 1) * y, a * y : (a + 1) * y] += turned
+        for a, which in enumerate(self.sides):
+            own = sides[which]
+            matrix[a * y : (a + 1) * y, a * y : (a + 1) * y] += own.T @ own
+        flat = matrix.reshape(-1)
+        np.add.at(flat, self.cross, (-growth * self.h * self.twice).ravel())
+        diagonal = np.bincount(self.at_first.ravel(), self.h.ravel(), self.n)
+        diagonal += np.bincount(self.at_second.ravel(), (growth**2 * self.h).ravel(), self.n)
+        flat[:: size + 1] += np.append(diagonal, [0.0] * self.elastic) + x.z / x.p
+        self.rate = x.mu / x.v
+        if self.elastic:
+            matrix += (self.caps.T * self.rate) @ self.caps
+        self.scale = 1 / np.sqrt(flat[:: size + 1])
+        matrix *= self.scale
+        matrix *= self.scale[:, None]
+        flat[:: size + 1] *= 1 + 1e-13
+        self.chol = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+        mass = np.zeros((size, self.rows))
+        for a in range(self.rows):
+            mass[a * y : (a + 1) * y, a] = 1.0
+        self.through = self.solve(mass)
+        self.schur = cholesky(mass.T @ self.through, lower=True, check_finite=False)
+
+    def solve(self, right: Floats) -> Floats:
+        scale = self.scale if right.ndim == 1 else self.scale[:, None]
+        return np.asarray(cho_solve((self.chol, True), right * scale, check_finite=False) * scale)
+
+    def direction(self, x: _Iterate, target: tuple[Floats, ...]) -> _Iterate:
+        """The Newton step that changes the complementarity products by ``target``."""
+        rp, rs, rt, ru, rv = target
+        push_s, push_t = rs / x.s, rt / x.t
+        e = (self.alpha * push_t - self.beta * push_s) * self.w
+        lift = self.w * (push_s + push_t)
+        base = (lift.sum(axis=1) + ru / x.price) / self.rho
+        short = self.program.cap - self.caps @ x.p - x.v
+        f = rp / x.p - self.transpose(e + self.kappa * base[:, None])
+        f -= self.caps.T @ (rv / x.v - self.rate * short)
+        missing = 1 - self.masses(x.p)
+        plain = self.solve(f)
+        dtheta = cho_solve((self.schur, True), missing - self.masses(plain), check_finite=False)
+        dp = plain + self.through @ dtheta
+        g = self.apply(dp)
+        dprice = base + (self.kappa * g).sum(axis=1) / self.rho
+        dy = self.h * g + self.kappa * dprice[:, None] + e
+        ds = lift - self.w * dprice[:, None] + self.kappa * g
+        dv = short - self.caps @ dp
+        dmu = (rv - x.mu * dv) / x.v
+        return _Iterate(
+            p=dp,
+            s=ds,
+            t=ds - g,
+            u=-ds.sum(axis=1),
+            v=dv,
+            z=self.transpose(dy) + self.caps.T @ dmu - self.spread(dtheta),
+            zs=dprice[:, None] - dy,
+            y=dy,
+            price=dprice,
+            mu=dmu,
+            theta=dtheta,
+        )
+
+
+def _start(newton: _Newton) -> _Iterate:
+    """Rows that lean half as far as they may: strictly private, whatever the pairs."""
+    program = newton.program
+    least = np.log(program.growth).min(initial=1.0)
+    # The cost says which outputs a row prefers; its range is brought within what privacy allows.
+    shape = program.cost - program.cost.min(axis=1, keepdims=True)
+    shape = shape / max(float(shape.max()), 1e-300)
+    p = np.exp(-0.4 * min(float(least), 8.0) * shape)
+    p /= p.sum(axis=1, keepdims=True)
+    steady = p.mean(axis=0)
+    steady = (steady + steady[::-1]) / 2
+    for _ in range(40):
+        used = program.shortfalls(p)
+        if float(used.max(initial=0.0)) < 0.5 * program.delta:
+            break
+        p = 0.7 * p + 0.3 * steady
+    else:
+        raise SolverError("no channel leaves a part of delta unused")
+    g = program.terms(p)
+    over = np.maximum(g, 0.0)
+    rest = program.delta - over.sum(axis=1)
+    share = p[program.first]
+    share = share / share.sum(axis=1, keepdims=True)
+    margin = rest[:, None] / 2 * share
+    s = over + margin
+    worth = _WORTH * float((program.cost * p).sum()) / max(1, newton.pairs) / program.delta
+    price = np.full(newton.pairs, worth)
+    y = np.full(g.shape, min(worth, float(program.cost.max()) / newton.outputs / 10) / 2)
+    weights = p.ravel()
+    if newton.elastic:
+        raised = max(1e-3, 2 * float((newton.caps[:, :-1] @ weights - program.cap).max()))
+        weights = np.append(weights, raised)
+    v = np.maximum(program.cap - newton.caps @ weights, 1e-3 * abs(program.cap))
+    mu = np.full(len(v), newton.cost[-1] / 2 / max(1, len(v)))
+    reduced = newton.cost + newton.transpose(y) + newton.caps.T @ mu
+    theta = reduced[: newton.n].reshape(newton.rows, -1).min(axis=1)
+    theta -= float(program.cost.max()) / 4
+    return _Iterate(
+        p=weights,
+        s=s,
+        t=np.maximum(-g, 0.0) + margin,
+        u=program.delta - s.sum(axis=1),
+        v=v,
+        z=reduced - newton.spread(theta),
+        zs=price[:, None] - y,
+        y=y,
+        price=price,
+        mu=mu,
+        theta=theta,
+    )
+
+
+def _step(newton: _Newton, x: _Iterate) -> _Iterate:
+    primal, dual = x.primal(), x.dual()
+    products = _dot(primal, dual)
+    mean = products / sum(part.size for part in primal)
+    newton.factor(x)
+    guess = newton.direction(x, tuple(-a * b for a, b in zip(primal, dual, strict=True)))
+    along_p, along_d = _reach(primal, guess.primal()), _reach(dual, guess.dual())
+    ahead = x.moved(guess, along_p, along_d)
+    centring = (_dot(ahead.primal(), ahead.dual()) / products) ** 3
+    trust = along_p * along_d
+    corrected = tuple(
+        max(centring, 1e-6) * mean - a * b - trust * da * db
+        for a, b, da, db in zip(primal, dual, guess.primal(), guess.dual(), strict=True)
+    )
+    step = newton.direction(x, corrected)
+    along_p, along_d = _reach(primal, step.primal()), _reach(dual, step.dual())
+    # Look beyond the step and pull outlying products back towards the mean (Gondzio).
+    ahead = x.moved(step, min(1.0, along_p + 0.3), min(1.0, along_d + 0.3))
+    aim = max(centring, 1e-6) * mean
+    pulled = []
+    for old, a, b in zip(corrected, ahead.primal(), ahead.dual(), strict=True):
+        change = np.clip(a * b, 0.1 * aim, 10 * aim) - a * b
+        pulled.append(old + np.maximum(change, -10 * aim))
+    other = newton.direction(x, tuple(pulled))
+    other_p, other_d = _reach(primal, other.primal()), _reach(dual, other.dual())
+    if other_p + other_d > along_p + along_d:
+        step, along_p, along_d = other, other_p, other_d
+    return x.moved(step, min(1.0, _TO_BOUNDARY * along_p), min(1.0, _TO_BOUNDARY * along_d))
+
+
+def solve_interior(
+    program: ChannelProgram,
+    *,
+    tolerance: float = 1e-5,
+    penalty: float = 0.0,
+    progress: Progress | None = None,
+) -> ChannelSolution:
+    """Solve to a relative duality gap; every iterate is feasible but for the raise of the caps.
+
+    :param program: what to solve; delta must be positive
+    :param tolerance: relative duality gap at which to stop
+    :param penalty: what raising all caps by one unit costs
+    :param progress: called with a line of text at every step
+    """
+    if program.delta <= 0:
+        raise SolverError("the interior-point method needs a positive delta")
+    # Costs of order one a row, whatever the prior and the units.
+    unit = float(program.cost.max()) or 1.0
+    scaled = ChannelProgram(
+        cost=program.cost / unit,
+        first=program.first,
+        second=program.second,
+        flips=program.flips,
+        growth=program.growth,
+        delta=program.delta,
+        caps=program.caps / unit,
+        cap=program.cap / unit,
+        inputs=program.inputs,
+    )
+    newton = _Newton(scaled, penalty)
+    with threadpool_limits(1, "blas"):
+        return _follow(newton, _start(newton), tolerance, unit, progress or (lambda _: None))
+
+
+def _follow(
+    newton: _Newton, x: _Iterate, tolerance: float, unit: float, progress: Progress
+) -> ChannelSolution:
+    status, best, stalled, iteration = "limit", np.inf, 0, 0
+    for iteration in range(_LIMIT):
+        value = float(newton.cost @ x.p)
+        relative = _dot(x.primal(), x.dual()) / max(abs(value), 1e-300)
+        if relative < tolerance:
+            status = "optimal"
+            break
+        stalled = 0 if relative < 0.95 * best else stalled + 1
+        best = min(best, relative)
+        if stalled > _PATIENCE:
+            status = "stalled"
+            break
+        progress(f"step {iteration}: gap {relative:.1e}")
+        try:
+            with np.errstate(all="ignore"):
+                following = _step(newton, x)
+        except (LinAlgError, ValueError):
+            status = "breakdown"
+            break
+        if not all(bool(np.all(part > 0)) for part in following.primal() + following.dual()):
+            status = "breakdown"
+            break
+        x = following
+    program = newton.program
+    weights = x.p[: newton.n].reshape(newton.rows, newton.outputs)
+    dual = float(x.theta.sum() - program.delta * x.price.sum() - program.cap * x.mu.sum())
+    return ChannelSolution(
+        weights=weights,
+        budget_price=x.price * unit,
+        slack_price=x.y * unit,
+        cap_price=x.mu,
+        primal=float(program.cost.ravel() @ x.p[: newton.n]) * unit,
+        dual=dual * unit,
+        excess=float(x.p[-1]) * unit if newton.elastic else 0.0,
+        status=status,
+        iterations=iteration,
+    )

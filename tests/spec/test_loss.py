@@ -1,0 +1,102 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opendp_optimal import Loss
+from opendp_optimal.spec.loss import parse
+from opendp_optimal.spec.registry import add_loss, loss_names, named_loss
+
+CUSTOM = {
+    "convex": lambda x: abs(x) ** 1.5,
+    "convex, minimum elsewhere": lambda x: (x - 0.3) ** 2,
+    "monotone": lambda x: math.sqrt(abs(x)),
+    "kinked": lambda x: max(0.0, abs(x) - 1),
+}
+
+
+def losses():
+    return [
+        *(parse(name) for name in ("l1", "l2", "pinball:0.9", "pinball:0.25")),
+        *(Loss(function, name) for name, function in CUSTOM.items()),
+        Loss(lambda x: abs(x) + 0.3 * math.sin(3 * x) + 0.3, "wavy", lipschitz=2.0),
+    ]
+
+
+@pytest.mark.parametrize("loss", losses(), ids=lambda loss: loss.name)
+@pytest.mark.parametrize("cells", [1, 3, 10])
+def test_lattice_costs_bound_the_loss(loss, cells):
+    radius = 5 * cells
+    cost = loss.on_lattice(cells, radius)
+    points = np.arange(-radius, radius + 1) / cells
+    lower = np.array(cost.lower, float) / cost.denominator
+    upper = np.array(cost.upper, float) / cost.denominator
+    x = np.linspace(points[0], points[-1], 20_001)
+    values = np.array([loss(float(v)) for v in x])
+    assert np.all(np.interp(x, points, lower) <= values + 1e-12)
+    for at, bound in zip(points, upper, strict=True):
+        inside = np.linspace(at - 0.5 / cells, at + 0.5 / cells, 2001)
+        mean = np.trapezoid([loss(float(v)) for v in inside], inside) * cells
+        assert bound >= mean - 1e-6
+    assert cost.atom / cost.denominator >= loss(0.0) - 1e-15
+
+
+@pytest.mark.parametrize("loss", losses(), ids=lambda loss: loss.name)
+def test_bounds_close_as_the_lattice_is_refined(loss):
+    def worst(cells):
+        cost = loss.on_lattice(cells, 2 * cells)
+        gap = (np.array(cost.upper, float) - np.array(cost.lower, float)) / cost.denominator
+        return gap.max()
+
+    assert worst(40) < 0.6 * worst(10)
+
+
+def test_integer_costs_are_the_loss():
+    for loss in losses():
+        cost = loss.on_integers(7)
+        for i, low, high in zip(range(-7, 8), cost.lower, cost.upper, strict=True):
+            assert low / cost.denominator <= loss(float(i)) + 1e-12
+            assert high / cost.denominator >= loss(float(i)) - 1e-12
+
+
+@given(st.floats(0.01, 0.99))
+def test_pinball_mirrors(level):
+    loss = parse(f"pinball:{level!r}")
+    assert loss.mirrored()(1.5) == pytest.approx(loss(-1.5))
+
+
+@pytest.mark.parametrize(
+    ("function", "complaint"),
+    [
+        (lambda x: math.tanh(x * x), "grow without bound"),
+        (lambda x: min(abs(x), 50.0), "grow without bound"),
+        (lambda x: abs(x) + (x > 0.3), "continuous"),
+        (lambda x: -abs(x), "non-negative"),
+        (lambda x: math.nan, "finite"),
+        (lambda x: abs(x) + 2 * math.sin(3 * x) + 2, "lipschitz"),
+    ],
+)
+def test_what_is_no_loss_is_refused(function, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        Loss(function)
+
+
+@pytest.mark.parametrize("name", ["l3", "pinball:", "pinball:1.5", "pinball:nan", 3, None])
+def test_unknown_names(name):
+    with pytest.raises(ValueError, match=r"loss \("):
+        parse(name)
+
+
+def test_too_small_a_slope_is_refused():
+    with pytest.raises(ValueError, match="lipschitz"):
+        Loss(lambda x: 3 * abs(x), lipschitz=1.0)
+
+
+def test_registered_names():
+    add_loss(Loss(lambda x: abs(x) ** 1.25, "test-power"))
+    assert named_loss("test-power").name == "test-power"
+    assert "test-power" in loss_names()
+    with pytest.raises(ValueError, match="taken"):
+        add_loss(Loss(lambda x: abs(x) ** 1.5, "test-power"))
