@@ -96,6 +96,35 @@ def test_large_integer_sensitivities() -> None:
             assert shortfall(mass, shift, epsilon) <= Fraction(delta) * total
 
 
+def with_tails(table: NoiseTable, blocks: int) -> list[Fraction]:
+    """The probabilities of lattice points of a pure table, out to some blocks of its tails."""
+    assert table.tail is not None
+    whole = Fraction(table.total)
+    side = [
+        table.tail.weight / whole * (table.tail.again / whole) ** q * (int(t) / whole)
+        for q in range(blocks)
+        for t in table.tail.weights
+    ]
+    return side[::-1] + [int(w) / whole for w in table.weights] + side
+
+
+@pytest.mark.parametrize(("space", "one"), [(FLOAT, 1.0), (INT, 1), (INT, 3)])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_pure_noise_point_by_point(
+    space: tuple[dp.Domain, dp.Metric], one: float, epsilon: float
+) -> None:
+    meas = make_optimal_noise(*space, one, epsilon)
+    assert meas.map(one) == epsilon
+    table = meas.table
+    assert table.atom == 0  # a point mass would be seen by any shift
+    mass = with_tails(table, 4)
+    low = Fraction(exp_bounds(epsilon)[0], 1 << BITS)
+    for shift in range(1, table.cells + 1):
+        for near, far in zip(mass, mass[shift:], strict=False):
+            assert near <= low * far
+            assert far <= low * near
+
+
 def pair(table: NoiseTable, shifts: tuple[int, int], epsilon: float) -> float:
     """The shortfall of two independent noises whose means move by ``shifts``, in floats."""
     weights = np.asarray(table.weights, dtype=float) / table.total
