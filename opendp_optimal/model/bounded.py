@@ -261,6 +261,8 @@ def _chord_costs(problem: BoundedProblem, bins: int, b: Fraction) -> dict[int, F
     for d in range(bins - 1, -1, -1):
         values[d] = min(values[d], values[d + 1])
         values[-d] = min(values[-d], values[-d - 1])
+    if loss.symmetric:
+        values = {d: min(v, values[-d]) for d, v in values.items()}
     return values
 
 
