@@ -72,9 +72,7 @@ def _no_table(problem: NoiseProblem, failure: Exception | None) -> Exception:
     return error
 
 
-def _attempt(
-    problem: NoiseProblem, above: int, below: int, method: str, gap: float
-) -> NoiseTable:
+def _attempt(problem: NoiseProblem, above: int, below: int, method: str, gap: float) -> NoiseTable:
     """Solve both programmes, each on a lattice that suits it, round, prove.
 
     Most optima fall outwards, so that half of the terms can be left out; where rounding shows

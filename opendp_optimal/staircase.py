@@ -83,9 +83,7 @@ def _fine(problem: NoiseProblem, cells: int) -> int:
 def _staircase_table(problem: NoiseProblem, cells: int, dual: DualCertificate) -> NoiseTable:
     reach = cells * min(4000, math.ceil(12 / problem.epsilon) + 2)
     cost = problem.cost(cells, reach)
-    top = shapes.best_top(
-        problem.epsilon, cells, floats(cost.upper, cost.denominator), reach
-    )
+    top = shapes.best_top(problem.epsilon, cells, floats(cost.upper, cost.denominator), reach)
     for attempt in range(40):
         shrink = 1 - 2.0 ** (attempt - 52)
         try:

@@ -1,0 +1,1 @@
+"""From floats to integers with exact proofs. Nothing here knows a solver."""

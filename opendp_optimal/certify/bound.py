@@ -54,7 +54,7 @@ class DualCertificate:
     @property
     def radius(self) -> int:
         """Slack prices are given for the points -radius..radius."""
-        return self.slack.shape[1] // 2
+        return int(self.slack.shape[1]) // 2
 
     @property
     def reach(self) -> int:
@@ -71,7 +71,7 @@ class DualCertificate:
         negative = [a for a in (self.slack, self.budget, self.order, self.tail) if np.any(a < 0)]
         if negative or np.any(self.slack > self.budget[:, None]):
             raise CertificateError("a price is negative or above its budget price")
-        widest = max((int(a.max(initial=0)) for a in (self.budget, self.order, self.tail)))
+        widest = max(int(a.max(initial=0)) for a in (self.budget, self.order, self.tail))
         if widest.bit_length() + max(1, rows).bit_length() > 60:
             raise CertificateError("prices are too large to be added exactly")
 
@@ -154,7 +154,8 @@ def prove_bound(
         if impossible is None or support is None:
             raise CertificateError("tail prices need a support and a bound on its ends")
         paid += Fraction(impossible) * sum(dual.tail.tolist())
-    return Fraction(least, cost.denominator << lift) - paid / (1 << dual.scale)
+    proved: Fraction = Fraction(least, cost.denominator << lift) - paid / (1 << dual.scale)
+    return proved
 
 
 def _tail_sums(dual: DualCertificate, reach: int, support: int | None) -> list[int]:

@@ -7,6 +7,7 @@ be symmetric and fall outwards: then only pairs exactly one sensitivity apart ma
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -65,7 +66,7 @@ def _largest_ratio(weights: Integers, tail: PureTail, step: int) -> Fraction:
     period = len(tail.weights)
     blocks = 2 + -(-step // period)
     right = _right_half(weights, tail, blocks)
-    if min(right) <= 0 or any(a < b for a, b in zip(right, right[1:], strict=False)):
+    if min(right) <= 0 or any(a < b for a, b in itertools.pairwise(right)):
         raise CertificateError("pure noise does not fall outwards")
     # From the first tail block on, ratios repeat with every block.
     compare = len(right) - step
@@ -79,9 +80,7 @@ def prove_pure(weights: Integers, tail: PureTail, cells: int, epsilon: float) ->
         raise CertificateError(f"privacy: a ratio of probabilities exceeds e^{epsilon}")
 
 
-def pure_epsilon(
-    weights: Integers, tail: PureTail, shift: Fraction, proved: float
-) -> float:
+def pure_epsilon(weights: Integers, tail: PureTail, shift: Fraction, proved: float) -> float:
     """The least float epsilon proved for shifts of up to ``shift`` cells."""
     ratio = _largest_ratio(weights, tail, math.ceil(shift))
     high = math.log(ratio)
@@ -140,9 +139,7 @@ def _profile(weights: Integers, tail: PureTail, shift: Fraction, epsilon: float)
     return min(Fraction(1), worst / TOTAL)
 
 
-def tail_moments(
-    weights: Integers, tail: PureTail, loss: Loss, cells: int, kind: str
-) -> Fraction:
+def tail_moments(weights: Integers, tail: PureTail, loss: Loss, cells: int, kind: str) -> Fraction:
     """Expected loss contributed by both tails, exactly."""
     if loss.name not in ("l1", "l2"):
         raise ValueError(f"loss ({loss.name}) must be l1 or l2 for noise without end")

@@ -31,8 +31,7 @@ def aligned(problem: NoiseProblem, cells: int) -> tuple[int, int]:
     mechanism reach i + 1/2 cells far, so gamma should be half a cell off the lattice; for the
     bound it should be on the lattice. That is worth a factor of two to five in cells.
     """
-    name = "l2" if problem.loss.name == "l2" else "l1"
-    gamma = max(1e-3, staircase_step(problem.epsilon, name))
+    gamma = max(1e-3, staircase_step(problem.epsilon, "l2" if problem.loss.name == "l2" else "l1"))
     period = min(cells, math.ceil(1 / gamma))
     options = range(cells, cells + period + 1)
 

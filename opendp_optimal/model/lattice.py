@@ -153,9 +153,7 @@ class LatticeProgram:
             use.append(np.ones(budgets))
             mass.append(1.0)
             cost.append(self.atom_cost)
-        return Columns(
-            np.array(use).reshape(len(use), budgets).T, np.array(mass), np.array(cost)
-        )
+        return Columns(np.array(use).reshape(len(use), budgets).T, np.array(mass), np.array(cost))
 
     def unfold(self, p: Floats) -> Floats:
         """The weights of all points -radius..radius."""

@@ -29,7 +29,8 @@ def staircase(epsilon: float, cells: int, radius: int, top: int) -> Floats:
 def best_top(epsilon: float, cells: int, cost: Floats, radius: int) -> int:
     """The radius of the highest step that makes a staircase cheapest."""
     most = cells
-    candidates = np.unique(np.linspace(0, most, min(most + 1, 65)).astype(int)).tolist()
+    candidates: list[int] = np.unique(np.linspace(0, most, min(most + 1, 65)).astype(int)).tolist()
+    best = 0
     for _ in range(3):
         values = [float(cost @ staircase(epsilon, cells, radius, top)) for top in candidates]
         best = candidates[int(np.argmin(values))]

@@ -1,0 +1,1 @@
+"""Exact draws from integer weights with cryptographic randomness."""

@@ -9,13 +9,11 @@ _SMALL = 20_000
 """Up to so many terms the simplex method is a good second."""
 
 
-def run(
-    program: LatticeProgram, *, method: str, outward_only: bool, gap: float
-) -> LatticeSolution:
+def run(program: LatticeProgram, *, method: str, outward_only: bool, gap: float) -> LatticeSolution:
     """Solve a lattice programme.
 
-    :param method: "interior", "highs", "cutting-planes", or "auto": the interior-point method first, and HiGHS
-        where that finds no start
+    :param method: "interior", "highs", "cutting-planes", or "auto": the interior-point method,
+        and HiGHS where that finds no start
     :param outward_only: leave out terms that cannot bind for noise that falls outwards
     :param gap: the relative gap that is wanted in the end
     """
@@ -31,9 +29,7 @@ def run(
 
     solution: LatticeSolution | None = None
     try:
-        solution = solve_interior(
-            program, outward_only=outward_only, tolerance=min(5e-5, gap / 20)
-        )
+        solution = solve_interior(program, outward_only=outward_only, tolerance=min(5e-5, gap / 20))
         if solution.status == "optimal" or method == "interior":
             return solution
     except SolverError:

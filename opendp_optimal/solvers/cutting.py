@@ -169,7 +169,7 @@ class _Programme:
         self._highs = self._start()
 
     def _start(self) -> highspy.Highs:
-        highs = highspy.Highs()  # type: ignore[no-untyped-call]
+        highs = highspy.Highs()
         for option, value in (
             ("output_flag", False),
             ("threads", 1),

@@ -15,15 +15,11 @@ import highspy
 import numpy as np
 
 from opendp_optimal.errors import SolverError
-from opendp_optimal.model.lattice import Floats, LatticeProgram, LatticeSolution
+from opendp_optimal.model.lattice import Floats, Indices, LatticeProgram, LatticeSolution
+from opendp_optimal.solvers.tools import add_columns, checked, optimum, quiet_highs, weight_scale
 
 _ROUNDS = 400
 _TOLERANCE = 1e-6
-
-
-def _checked(status: highspy.HighsStatus, what: str) -> None:
-    if status != highspy.HighsStatus.kOk:
-        raise SolverError(f"HiGHS answered {status.name} when asked to {what}")
 
 
 def solve_events(program: LatticeProgram) -> LatticeSolution:
@@ -32,31 +28,25 @@ def solve_events(program: LatticeProgram) -> LatticeSolution:
     :param program: what to solve; order and tail rows are not part of this method
     """
     if program.monotone or program.tail_budget is not None:
-        raise SolverError("cutting planes do not take monotone noise or a bound on impossible outputs")
+        raise SolverError(
+            "cutting planes know no monotone noise and no tail rows"
+        )
     n, delta = program.points, program.delta
     growth = float(np.exp(program.epsilon))
     pairs = program.pairs(outward_only=False)
-    distance = np.abs(np.arange(n) - (0 if program.folded else program.radius))
-    decay = np.maximum(np.exp(-program.epsilon * distance / program.cells), 0.1 * delta)
-    unit = decay / (program.multiplicity @ decay)
+    unit = weight_scale(program, 0.1 * delta)
     atoms = 0 if program.atom_cost is None else 1
     highs = _start(program, unit, atoms)
-    cuts: list[tuple[int, Floats]] = []
+    cuts: list[tuple[int, Indices]] = []
     for rounds in range(1, _ROUNDS + 1):
-        _checked(highs.run(), "solve")
-        status = highs.getModelStatus()
-        if status != highspy.HighsModelStatus.kOptimal:
-            raise SolverError(f"HiGHS ended with {highs.modelStatusToString(status)}")
-        solution = highs.getSolution()
-        values = np.asarray(solution.col_value)
+        values, row_prices, value = optimum(highs)
         p, atom = values[:n] * unit, float(values[n]) if atoms else 0.0
         padded = np.append(p, 0.0)
         terms = padded[pairs.first] - growth * padded[pairs.second]
         use = np.bincount(pairs.row, np.maximum(terms, 0.0), len(program.shifts)) + atom
         violated = np.flatnonzero(use > delta * (1 + _TOLERANCE))
         if len(violated) == 0:
-            prices = np.maximum(0.0, -np.asarray(solution.row_dual)[1:]) / delta
-            value = float(highs.getInfo().objective_function_value)
+            prices = np.maximum(0.0, -row_prices[1:]) / delta
             return _solution(program, cuts, prices, p, atom, value, rounds)
         for r in violated.tolist():
             event = (pairs.row == r) & (terms > 0)
@@ -64,7 +54,7 @@ def solve_events(program: LatticeProgram) -> LatticeSolution:
             row -= growth * np.bincount(pairs.second[event], minlength=n + 1)
             coefficients = np.concatenate([row[:n] * unit, np.ones(atoms)]) / delta
             index = np.flatnonzero(np.abs(coefficients) > 1e-9).astype(np.int32)
-            _checked(
+            checked(
                 highs.addRow(-highspy.kHighsInf, 1.0, len(index), index, coefficients[index]),
                 "add a row",
             )
@@ -74,32 +64,17 @@ def solve_events(program: LatticeProgram) -> LatticeSolution:
 
 def _start(program: LatticeProgram, unit: Floats, atoms: int) -> highspy.Highs:
     """The programme with its mass row alone."""
-    highs = highspy.Highs()
-    for option, value in (
-        ("output_flag", False),
-        ("threads", 1),
-        ("primal_feasibility_tolerance", 1e-9),
-        ("dual_feasibility_tolerance", 1e-9),
-    ):
-        _checked(highs.setOptionValue(option, value), f"set {option}")
-    cost = np.concatenate([program.variable_cost * unit, program.columns.cost])
-    count = len(cost)
-    none = np.zeros(0, np.int32)
-    _checked(
-        highs.addCols(
-            count, cost, np.zeros(count), np.full(count, np.inf), 0, none, none, np.zeros(0)
-        ),
-        "add columns",
-    )
+    highs = quiet_highs()
+    add_columns(highs, np.concatenate([program.variable_cost * unit, program.columns.cost]))
     mass = np.concatenate([program.multiplicity * unit, np.ones(atoms)])
-    index = np.arange(count, dtype=np.int32)
-    _checked(highs.addRow(1.0, 1.0, count, index, mass), "add the mass row")
+    index = np.arange(len(mass), dtype=np.int32)
+    checked(highs.addRow(1.0, 1.0, len(mass), index, mass), "add the mass row")
     return highs
 
 
 def _solution(
     program: LatticeProgram,
-    cuts: list[tuple[int, Floats]],
+    cuts: list[tuple[int, Indices]],
     prices: Floats,
     p: Floats,
     atom: float,
@@ -111,7 +86,7 @@ def _solution(
     slack = np.zeros((len(program.shifts), 2 * inner + 1))
     for (r, places), price in zip(cuts, prices, strict=True):
         budget[r] += price
-        slack[r, places.astype(np.intp)] += price
+        slack[r, places] += price
     return LatticeSolution(
         weights=program.unfold(p),
         atom=atom,

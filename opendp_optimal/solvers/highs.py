@@ -6,21 +6,16 @@ order one: its feasibility tolerance, 1e-7, is larger than many a delta.
 
 from __future__ import annotations
 
-import highspy
 import numpy as np
 from scipy import sparse
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.lattice import Floats, LatticeProgram, LatticeSolution, Pairs
+from opendp_optimal.solvers.tools import add_columns, checked, optimum, quiet_highs, weight_scale
 
 _ROUNDS = 60
 _AT_ONCE = 8
 _SMALL = 32
-
-
-def _checked(status: highspy.HighsStatus, what: str) -> None:
-    if status == highspy.HighsStatus.kError:
-        raise SolverError(f"HiGHS refused to {what}")
 
 
 class _Model:
@@ -30,19 +25,13 @@ class _Model:
         self.program = program
         self.pairs: Pairs = program.pairs(outward_only=False)
         n = program.points
-        distance = np.abs(np.arange(n) - (0 if program.folded else program.radius))
-        decay = np.exp(-program.epsilon * distance / program.cells)
-        self.unit = np.maximum(decay, 1e-3 * program.delta) / (program.multiplicity @ decay)
+        self.unit = weight_scale(program, 1e-3 * program.delta)
         self.atoms = 0 if program.atom_cost is None else 1
         self.growth = float(np.exp(program.epsilon))
-        self.highs = highspy.Highs()
-        self.highs.setOptionValue("output_flag", False)
-        self.highs.setOptionValue("threads", 1)
-        self.highs.setOptionValue("primal_feasibility_tolerance", 1e-9)
-        self.highs.setOptionValue("dual_feasibility_tolerance", 1e-9)
-        self._columns(program.variable_cost * self.unit)
+        self.highs = quiet_highs()
+        add_columns(self.highs, program.variable_cost * self.unit)
         if self.atoms:
-            self._columns(np.array([program.atom_cost or 0.0]))
+            add_columns(self.highs, program.columns.cost)
         mass = np.concatenate([program.multiplicity * self.unit, np.ones(self.atoms)])
         self._rows(sparse.csr_array(mass[None, :]), 1.0, 1.0)
         self.budget_row: dict[int, int] = {}
@@ -63,15 +52,6 @@ class _Model:
             self._rows(sparse.csr_array(dense[None, :]), -np.inf, 1.0)
             self.rows += 1
 
-    def _columns(self, cost: Floats) -> None:
-        count = len(cost)
-        empty = np.zeros(0)
-        none = np.zeros(0, np.int32)
-        status = self.highs.addCols(
-            count, cost, np.zeros(count), np.full(count, np.inf), 0, none, none, empty
-        )
-        _checked(status, "add columns")
-
     def _rows(self, matrix: sparse.csr_array, low: float, high: float) -> None:
         count = matrix.shape[0]
         status = self.highs.addRows(
@@ -83,7 +63,7 @@ class _Model:
             matrix.indices.astype(np.int32),
             matrix.data,
         )
-        _checked(status, "add rows")
+        checked(status, "add rows")
 
     def add_shift(self, r: int) -> None:
         """Add slacks, their rows s - p_i + e^epsilon p_j >= 0, and the budget of one shift."""
@@ -91,7 +71,7 @@ class _Model:
         mine = np.flatnonzero(self.pairs.row == r)
         count, n = len(mine), program.points
         first, second = self.pairs.first[mine], self.pairs.second[mine]
-        self._columns(np.zeros(count))
+        add_columns(self.highs, np.zeros(count))
         slack = self.columns + np.arange(count)
         at = np.arange(count)
         inside = second < n
@@ -126,22 +106,17 @@ class _Model:
 
     def solve(self) -> tuple[Floats, float, Floats, float]:
         """Weights, atom, row prices and value; raises unless HiGHS calls it optimal."""
-        _checked(self.highs.run(), "solve")
-        status = self.highs.getModelStatus()
-        if status != highspy.HighsModelStatus.kOptimal:
-            raise SolverError(f"HiGHS ended with {self.highs.modelStatusToString(status)}")
-        solution = self.highs.getSolution()
-        values = np.asarray(solution.col_value)
+        values, prices, value = optimum(self.highs)
         n = self.program.points
         atom = float(values[n]) if self.atoms else 0.0
-        value = float(self.highs.getInfo().objective_function_value)
-        return values[:n] * self.unit, atom, np.asarray(solution.row_dual), value
+        return values[:n] * self.unit, atom, prices, value
 
     def shortfalls(self, p: Floats) -> Floats:
         """What the weights use of each shift's budget."""
         padded = np.append(p, 0.0)
         term = padded[self.pairs.first] - self.growth * padded[self.pairs.second]
-        return np.bincount(self.pairs.row, np.maximum(term, 0.0), len(self.program.shifts))
+        rows = np.bincount(self.pairs.row, np.maximum(term, 0.0), len(self.program.shifts))
+        return np.asarray(rows, dtype=float)
 
 
 def solve_highs(program: LatticeProgram) -> LatticeSolution:
@@ -152,9 +127,11 @@ def solve_highs(program: LatticeProgram) -> LatticeSolution:
     model = _Model(program)
     shifts = len(program.shifts)
     everything = program.cells <= _SMALL
-    start = range(shifts) if everything else np.flatnonzero(
-        np.abs(program.shifts) == program.cells
-    ).tolist()
+    start = (
+        range(shifts)
+        if everything
+        else np.flatnonzero(np.abs(program.shifts) == program.cells).tolist()
+    )
     for r in start:
         model.add_shift(int(r))
     for rounds in range(_ROUNDS):

@@ -188,7 +188,9 @@ class _Newton:
         """Solve with the scaled band matrix."""
         scale = self.scale if right.ndim == 1 else self.scale[:, None]
         backwards = cho_solve if self.dense else cho_solve_banded
-        return np.asarray(backwards((self.cholesky, True), right * scale, check_finite=False) * scale)
+        return np.asarray(
+            backwards((self.cholesky, True), right * scale, check_finite=False) * scale
+        )
 
     def direction(self, x: Iterate, target: tuple[Floats, ...]) -> Iterate:
         """The Newton step towards complementarity products ``target`` (as changes)."""
@@ -363,7 +365,8 @@ def _follow(newton: _Newton, x: Iterate, tolerance: float) -> LatticeSolution:
     """Follow the central path from a start to a relative duality gap."""
     program = newton.program
     status, best, stalled, iteration = "limit", np.inf, 0, 0
-    for iteration in range(_LIMIT):
+    while iteration < _LIMIT:
+        iteration += 1
         relative = _dot(x.primal(), x.dual()) / max(abs(_value(program, x)), 1e-300)
         if relative < tolerance:
             status = "optimal"

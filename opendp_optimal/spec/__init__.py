@@ -1,0 +1,1 @@
+"""What is asked: privacy target, loss, problem; and exact arithmetic."""

@@ -77,7 +77,7 @@ class NoiseProblem:
 
     @property
     def kind(self) -> str:
-        """"real" or "integer"."""
+        """ "real" or "integer"."""
         return "real" if self.integer_sensitivity is None else "integer"
 
     @property

@@ -104,7 +104,9 @@ def _refuse_jump(function: Function, points: Floats, values: Floats) -> None:
             )
 
 
-def _to_integers(upper: Floats, lower: Floats, atom: float) -> tuple[list[int], list[int], int, int]:
+def _to_integers(
+    upper: Floats, lower: Floats, atom: float
+) -> tuple[list[int], list[int], int, int]:
     scale = 2.0 ** (_BITS - max(1, math.frexp(float(np.abs(upper).max()))[1]))
     slack = _SLACK * float(np.abs(upper).max())
     up = [math.ceil(v * scale) for v in upper + _SLACK * np.abs(upper)]
@@ -160,9 +162,7 @@ def lattice_cost(
     return _to_integers(upper, lower, float(values[reach]))
 
 
-def _chord_excess(
-    values: Floats, dip: Floats, meet: Floats, splits: int, shape: str
-) -> Floats:
+def _chord_excess(values: Floats, dip: Floats, meet: Floats, splits: int, shape: str) -> Floats:
     """How far chords between lattice points may rise above the loss, at most, around each point."""
     nodes = values[::splits]
     along = nodes[:-1, None] + np.diff(nodes)[:, None] * np.arange(splits + 1) / splits

@@ -23,6 +23,7 @@ from opendp_optimal.spec.problem import NoiseProblem
 from opendp_optimal.table.format import SUFFIX, VERSION, decode, encode, peek
 from opendp_optimal.table.noise_table import NoiseTable
 
+BOUNDED_SUFFIX = ".bounded"
 ENVIRONMENT = "OPENDP_OPTIMAL_CACHE"
 _LARGEST_FILE = 1 << 28
 
@@ -58,11 +59,12 @@ def file_name(problem: NoiseProblem) -> str:
     return problem.fingerprint + SUFFIX
 
 
-def _read(place: Any, problem: NoiseProblem | None) -> NoiseTable | None:
+def read(place: Any) -> bytes | None:
+    """The bytes of a table file; None, with a warning, if it is there but cannot be used."""
     try:
         if isinstance(place, Path) and place.stat().st_size > _LARGEST_FILE:
             raise TableFormatError("the file is too large")
-        data = place.read_bytes()
+        data: bytes = place.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -70,6 +72,13 @@ def _read(place: Any, problem: NoiseProblem | None) -> NoiseTable | None:
         return None
     except TableFormatError as error:
         _log.warning("table %s is not used: %s", place, error)
+        return None
+    return data
+
+
+def _read(place: Any, problem: NoiseProblem | None) -> NoiseTable | None:
+    data = read(place)
+    if data is None:
         return None
     try:
         table = decode(data, None if problem is None else problem.loss)
@@ -110,9 +119,13 @@ def _same_costs(table: NoiseTable) -> bool:
 
 def store(table: NoiseTable) -> Path | None:
     """Keep a table; returns its file, or None if the directory cannot be written."""
+    return write(file_name(table.problem), encode(table))
+
+
+def write(name: str, data: bytes) -> Path | None:
+    """Write a file of the cache, whole or not at all; None if the directory cannot be written."""
     directory = cache_directory()
-    target = directory / file_name(table.problem)
-    data = encode(table)
+    target = directory / name
     temporary = ""
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -136,12 +149,12 @@ def store(table: NoiseTable) -> Path | None:
     return target
 
 
-def stored_files() -> Iterator[Any]:
+def stored_files(suffix: str = SUFFIX) -> Iterator[Any]:
     """Every table file in every directory, unverified."""
     for directory in directories():
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             for place in sorted(directory.iterdir(), key=lambda p: p.name):
-                if place.name.endswith(SUFFIX):
+                if place.name.endswith(suffix):
                     yield place
 
 
@@ -151,9 +164,9 @@ def clear() -> int:
     directory = cache_directory()
     if directory.is_dir():
         for place in directory.iterdir():
-            if place.suffix in (SUFFIX, ".part"):
+            if place.suffix in (SUFFIX, BOUNDED_SUFFIX, ".part"):
                 place.unlink(missing_ok=True)
-                count += place.suffix == SUFFIX
+                count += place.suffix != ".part"
     return count
 
 

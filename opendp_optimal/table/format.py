@@ -100,7 +100,6 @@ def encode(table: NoiseTable) -> bytes:
         arrays["endless"] = np.array(
             [table.tail.weight, table.tail.again, *table.tail.weights], np.int64
         )
-    packed = {name: _pack(array) for name, array in arrays.items()}
     header: dict[str, Any] = {
         "version": VERSION,
         "problem": table.problem.describe(),
@@ -111,12 +110,18 @@ def encode(table: NoiseTable) -> bytes:
         "dual_cells": dual.cells,
         "mirrored": dual.mirrored,
         "scale": dual.scale,
-        "arrays": {name: entry for name, (entry, _) in packed.items()},
     }
     if table.costs is not None:
         header["costs"] = [_cost_header(cost) for cost in table.costs]
+    return seal(MAGIC, header, arrays)
+
+
+def seal(magic: bytes, header: dict[str, Any], arrays: dict[str, Integers]) -> bytes:
+    """A file of some kind: its header, its arrays and the digest of both."""
+    packed = {name: _pack(array) for name, array in arrays.items()}
+    header = {**header, "arrays": {name: entry for name, (entry, _) in packed.items()}}
     text = json.dumps(header, separators=(",", ":")).encode()
-    body = MAGIC + struct.pack("<I", len(text)) + text + b"".join(d for _, d in packed.values())
+    body = magic + struct.pack("<I", len(text)) + text + b"".join(d for _, d in packed.values())
     return body + hashlib.sha256(body).digest()
 
 
@@ -153,8 +158,9 @@ def decode(data: bytes, loss: Loss | None = None) -> NoiseTable:
     return table
 
 
-def _decode(data: bytes, loss: Loss | None) -> NoiseTable:
-    if data[:8] != MAGIC or len(data) < 44:
+def unseal(magic: bytes, version: int, data: bytes) -> tuple[dict[str, Any], dict[str, Integers]]:
+    """The header and the arrays of a file that is whole, of the kind and version that is meant."""
+    if data[:8] != magic or len(data) < 44:
         raise TableFormatError("the file does not begin like a noise table")
     if hashlib.sha256(data[:-32]).digest() != data[-32:]:
         raise TableFormatError("the file is damaged: its digest does not fit")
@@ -162,7 +168,7 @@ def _decode(data: bytes, loss: Loss | None) -> NoiseTable:
     if length > min(_MOST_HEADER, len(data) - 44):
         raise TableFormatError("the header is longer than the file")
     header = json.loads(data[12 : 12 + length])
-    if header.get("version") != VERSION:
+    if header.get("version") != version:
         raise TableFormatError(f"version {header.get('version')!r} of the format is unknown")
     arrays: dict[str, Integers] = {}
     at = 12 + length
@@ -171,6 +177,11 @@ def _decode(data: bytes, loss: Loss | None) -> NoiseTable:
         at += entry["bytes"]
     if at != len(data) - 32:
         raise TableFormatError("the arrays do not fill the file")
+    return header, arrays
+
+
+def _decode(data: bytes, loss: Loss | None) -> NoiseTable:
+    header, arrays = unseal(MAGIC, VERSION, data)
     dual = DualCertificate(
         cells=int(header["dual_cells"]),
         shifts=arrays["shifts"],
@@ -183,7 +194,7 @@ def _decode(data: bytes, loss: Loss | None) -> NoiseTable:
     )
     cells = int(header["cells"])
     lattices = (cells, dual.cells)
-    if not (0 <= dual.scale <= 4096 and 1 <= min(lattices) and max(lattices) <= _MOST_CELLS):
+    if not (0 <= dual.scale <= 4096 and min(lattices) >= 1 and max(lattices) <= _MOST_CELLS):
         raise TableFormatError("a lattice is out of range")
     tail = None
     if "endless" in arrays:

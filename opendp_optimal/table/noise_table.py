@@ -20,7 +20,7 @@ from opendp_optimal.certify.privacy import (
     prove_private,
     prove_shape,
 )
-from opendp_optimal.certify.pure import PureTail, pure_delta, pure_epsilon, prove_pure, tail_moments
+from opendp_optimal.certify.pure import PureTail, prove_pure, pure_delta, pure_epsilon, tail_moments
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.sample.sampler import Sampler, spread_over_cells
 from opendp_optimal.sample.words import uniform_below
@@ -84,7 +84,7 @@ class NoiseTable:
 
     @property
     def kind(self) -> str:
-        """"real" or "integer"."""
+        """ "real" or "integer"."""
         return self.problem.kind
 
     @property

@@ -79,7 +79,7 @@ def time_solve(epsilon: float, delta: float, loss: str, gap: float, repeats: int
 def run_pair(
     pair: tuple[float, float], options: argparse.Namespace, report: Callable[[str], None]
 ) -> dict[str, Any]:
-    from opendp_optimal.solve.cutting import refine
+    from opendp_optimal.solvers.cutting import refine
 
     epsilon, delta = pair
     traces: dict[int, PeerRun] = {}

@@ -68,7 +68,7 @@ def test_between_lattice_points(law, epsilon, cells, part):
     moved = math.floor(shift * steps)
     short = Fraction(0)
     for i, mass in enumerate(fine):
-        other = fine[i - moved] if 0 <= i - moved else Fraction(0)
+        other = fine[i - moved] if i - moved >= 0 else Fraction(0)
         short += max(Fraction(0), mass - growth * other)
     if moved:
         assert short + atom <= bound + len(weights)

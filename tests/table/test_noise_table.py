@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opendp_optimal import CertificateError, solve
+from opendp_optimal.spec import baselines
 from opendp_optimal.spec.exact import BITS, exp_bounds
 from tests.strategies import deltas, epsilons, grid_law, plain_delta
 
@@ -143,8 +144,6 @@ def test_pure_tables(kind, epsilon):
 
 
 def test_pure_staircase_is_the_known_optimum():
-    from opendp_optimal.spec import baselines
-
     for loss in ("l1", "l2"):
         for epsilon in (0.5, 1.0, 3.0):
             table = solve(epsilon, 0.0, loss=loss, cache=False)
@@ -152,9 +151,7 @@ def test_pure_staircase_is_the_known_optimum():
             assert table.lower <= known <= table.upper * (1 + 1e-9)
             assert table.upper <= known * 1.002
     integer = solve(1.0, 0.0, integer_sensitivity=1, cache=False)
-    known = baselines.expected_loss("discrete-laplace", 1.0, 0.0, "l1") if (
-        "discrete-laplace" in baselines.NAMES
-    ) else baselines.discrete_laplace_loss(1.0)
+    known = baselines.expected_loss("discrete_laplace", 1.0, 0.0, "l1")
     assert integer.lower <= known <= integer.upper * (1 + 1e-12)
     assert np.isclose(integer.upper, known, rtol=1e-9)
 

@@ -1,0 +1,64 @@
+"""Releases of bounded answers in exact integers: a random shift or rounding, then one draw.
+
+Answers are integers of grid steps here. Nothing is computed in floats and no branch but the draw
+depends on the answer.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from opendp_optimal.sample.sampler import Sampler
+from opendp_optimal.sample.words import Source, uniform_below
+
+
+@dataclass(frozen=True)
+class Shifting:
+    """Equal bins of ``step`` grid steps from ``start`` on: shift all cells, draw, take the middle.
+
+    For every shift, answers up to ``k * step`` grid steps apart lie at most k cells apart.
+    """
+
+    rows: Sequence[Sampler]
+    start: int
+    step: int
+
+    def draw(self, answer: int, source: Source = os.urandom) -> int:
+        """The grid place that is released for an answer."""
+        shift = int(uniform_below(self.step, 1, source)[0])
+        cell = (answer - self.start - shift) // self.step + 1
+        cell = min(max(cell, 0), len(self.rows) - 1)
+        y = self.rows[cell].draw_one(source)
+        return self.start + shift + y * self.step - self.step // 2
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Unequal bins: round at random, without bias, to an end of the answer's bin, then draw."""
+
+    rows: Sequence[Sampler]
+    ends: Sequence[int]
+
+    def draw(self, answer: int, source: Source = os.urandom) -> int:
+        """The grid place that is released for an answer."""
+        answer = min(max(answer, self.ends[0]), self.ends[-1])
+        x = min(bisect_right(self.ends, answer) - 1, len(self.ends) - 2)
+        length = self.ends[x + 1] - self.ends[x]
+        x += int(uniform_below(length, 1, source)[0]) < answer - self.ends[x]
+        return self.ends[self.rows[x].draw_one(source)]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Integers from ``start`` on: each has its own row."""
+
+    rows: Sequence[Sampler]
+    start: int
+
+    def draw(self, answer: int, source: Source = os.urandom) -> int:
+        """The integer that is released for an answer."""
+        x = min(max(answer - self.start, 0), len(self.rows) - 1)
+        return self.start + self.rows[x].draw_one(source)

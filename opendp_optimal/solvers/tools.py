@@ -1,0 +1,62 @@
+"""What the solvers on HiGHS share: a quiet instance, checked answers, and a scale for weights."""
+
+from __future__ import annotations
+
+import highspy
+import numpy as np
+
+from opendp_optimal.errors import SolverError
+from opendp_optimal.model.lattice import Floats, LatticeProgram
+
+TOLERANCE = 1e-9
+
+
+def checked(status: highspy.HighsStatus, what: str) -> None:
+    """Raise unless HiGHS did what it was asked; a warning means that it ignored a part."""
+    if status != highspy.HighsStatus.kOk:
+        raise SolverError(f"HiGHS answered {status.name} when asked to {what}")
+
+
+def quiet_highs() -> highspy.Highs:
+    """A silent instance on one thread with tight tolerances."""
+    highs = highspy.Highs()
+    for option, value in (
+        ("output_flag", False),
+        ("threads", 1),
+        ("primal_feasibility_tolerance", TOLERANCE),
+        ("dual_feasibility_tolerance", TOLERANCE),
+    ):
+        checked(highs.setOptionValue(option, value), f"set {option}")
+    return highs
+
+
+def add_columns(highs: highspy.Highs, cost: Floats) -> None:
+    """Add non-negative variables with these costs."""
+    count = len(cost)
+    none = np.zeros(0, np.int32)
+    status = highs.addCols(
+        count, cost, np.zeros(count), np.full(count, np.inf), 0, none, none, np.zeros(0)
+    )
+    checked(status, "add columns")
+
+
+def optimum(highs: highspy.Highs) -> tuple[Floats, Floats, float]:
+    """Solve; variables, row prices and value. Raises unless HiGHS calls it optimal."""
+    checked(highs.run(), "solve")
+    status = highs.getModelStatus()
+    if status != highspy.HighsModelStatus.kOptimal:
+        raise SolverError(f"HiGHS ended with {highs.modelStatusToString(status)}")
+    solution = highs.getSolution()
+    value = float(highs.getInfo().objective_function_value)
+    return np.asarray(solution.col_value), np.asarray(solution.row_dual), value
+
+
+def weight_scale(program: LatticeProgram, least: float) -> Floats:
+    """The expected size of each weight, so that what HiGHS sees is of order one.
+
+    :param least: a floor, relative to the largest weight
+    """
+    centre = 0 if program.folded else program.radius
+    distance = np.abs(np.arange(program.points) - centre)
+    decay = np.maximum(np.exp(-program.epsilon * distance / program.cells), least)
+    return np.asarray(decay / (program.multiplicity @ decay))
