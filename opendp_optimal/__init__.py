@@ -1,5 +1,7 @@
 """Provably optimal differentially private noise for OpenDP."""
 
+from opendp_optimal.bounded import solve_bounded
+from opendp_optimal.channels import solve_channel
 from opendp_optimal.engine import solve
 from opendp_optimal.errors import CertificateError, GapWarning, SolverError, TableFormatError
 from opendp_optimal.hookspecs import hookimpl
@@ -11,18 +13,25 @@ from opendp_optimal.measure import (
     make_frame_histogram,
     make_frame_sum,
     make_optimal,
+    make_optimal_bounded,
+    make_optimal_bounded_noise,
     make_optimal_noise,
     then_frame_count,
     then_frame_histogram,
     then_frame_sum,
+    then_optimal_bounded_noise,
     then_optimal_noise,
 )
 from opendp_optimal.plugins import load as load_plugins
 from opendp_optimal.spec.loss import Loss
 from opendp_optimal.table import NoiseTable
+from opendp_optimal.table.bounded_table import BoundedTable
+from opendp_optimal.table.channel_table import ChannelTable
 
 __all__ = [
+    "BoundedTable",
     "CertificateError",
+    "ChannelTable",
     "Deferred",
     "GapWarning",
     "Loss",
@@ -37,10 +46,15 @@ __all__ = [
     "make_frame_histogram",
     "make_frame_sum",
     "make_optimal",
+    "make_optimal_bounded",
+    "make_optimal_bounded_noise",
     "make_optimal_noise",
     "solve",
+    "solve_bounded",
+    "solve_channel",
     "then_frame_count",
     "then_frame_histogram",
     "then_frame_sum",
+    "then_optimal_bounded_noise",
     "then_optimal_noise",
 ]

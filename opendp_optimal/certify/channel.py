@@ -141,7 +141,7 @@ def prove_bound(dual: ChannelDual, problem: ChannelProblem) -> Fraction:
         raise CertificateError("prices do not fit the problem in shape")
     if len(dual.caps) not in (0, len(problem.caps)):
         raise CertificateError("prices of caps do not fit the problem")
-    if count and not (0 <= int(dual.pairs.min()) and int(dual.pairs.max()) < len(problem.pairs)):
+    if count and not (int(dual.pairs.min()) >= 0 and int(dual.pairs.max()) < len(problem.pairs)):
         raise CertificateError("a price belongs to no pair")
     if len(set(dual.pairs.tolist())) != count:
         raise CertificateError("a pair has two prices")
@@ -151,12 +151,16 @@ def prove_bound(dual: ChannelDual, problem: ChannelProblem) -> Fraction:
         raise CertificateError("a price is above its budget price")
     if int(dual.slack.max(initial=0)).bit_length() + max(1, count).bit_length() > 60:
         raise CertificateError("prices are too large to be added exactly")
-    # All over one denominator: problem.denominator * 2^(scale + BITS).
-    lift = dual.scale + BITS
+    # All over one denominator: problem.denominator * 2^(scale + BITS); a scale below 0 (prices in
+    # large units) is made up for by the prices.
+    scale, more = max(0, dual.scale), max(0, -dual.scale)
+    lift = scale + BITS
     reduced = [[c << lift for c in row] for row in problem.cost]
     for cap, price in zip(problem.caps, dual.caps.tolist(), strict=False):
         for x, costs in zip(cap.rows, cap.cost, strict=True):
-            reduced[x] = [a + (price * c << BITS) for a, c in zip(reduced[x], costs, strict=True)]
+            reduced[x] = [
+                a + (price * c << BITS + more) for a, c in zip(reduced[x], costs, strict=True)
+            ]
     own = np.zeros((inputs, outputs), np.int64)
     others: dict[float, Integers] = {}
     for r, slack in zip(dual.pairs.tolist(), dual.slack, strict=True):
@@ -166,19 +170,20 @@ def prove_bound(dual: ChannelDual, problem: ChannelProblem) -> Fraction:
         if epsilon not in others:
             others[epsilon] = np.zeros((inputs, outputs), np.int64)
         others[epsilon][z] += slack
-    unit = problem.denominator << BITS
+    unit = problem.denominator << BITS + more
     for x, row in enumerate(own.tolist()):
         reduced[x] = [a + y * unit for a, y in zip(reduced[x], row, strict=True)]
     for epsilon, taken in others.items():
-        factor = _growth_up(epsilon) * problem.denominator
+        factor = _growth_up(epsilon) * problem.denominator << more
         for x in np.flatnonzero(taken.any(axis=1)).tolist():
             row = taken[x].tolist()
             reduced[x] = [a - y * factor for a, y in zip(reduced[x], row, strict=True)]
-    paid = Fraction(problem.delta) * sum(dual.budget.tolist())
+    paid: Fraction = Fraction(problem.delta) * sum(dual.budget.tolist())
     if problem.cap is not None:
         paid += problem.cap * sum(dual.caps.tolist())
     least = sum(min(row) for row in reduced)
-    return Fraction(least, problem.denominator << lift) - paid / (1 << dual.scale)
+    gained: Fraction = Fraction(least, problem.denominator << lift)
+    return gained - paid * Fraction(1 << more, 1 << scale)
 
 
 def round_rows(weights: Floats) -> Integers:
@@ -188,7 +193,7 @@ def round_rows(weights: Floats) -> Integers:
     out = np.floor(weights * scale).astype(np.int64)
     for row in out:
         row[int(np.argmax(row))] += TOTAL - sum(row.tolist())
-    return out
+    return np.asarray(out)
 
 
 def private_rows(
@@ -199,6 +204,8 @@ def private_rows(
     With what all inputs share there is nothing to tell them apart, and each pair gains room.
     Raises if more than ``largest_mix`` of it would be needed.
     """
+    if problem.delta == 0:
+        weights = _lifted(weights, problem)
     common = weights.mean(axis=0) + weights.max(axis=0)
     if problem.mirrored:
         common = common + common[::-1]
@@ -207,11 +214,29 @@ def private_rows(
     mix = 0.0
     while mix <= largest_mix:
         out = round_rows((1 - mix) * weights + mix * common)
-        over = int(shortfall_units(out, problem).max(initial=0)) - allowed
-        if over <= 0:
+        if int(shortfall_units(out, problem).max(initial=0)) <= allowed:
             return out
-        mix = max(4 * mix, float(over) / TOTAL, 1e-15)
+        mix = max(4 * mix, 1e-15)
     raise CertificateError("weights are too far from private to be repaired")
+
+
+def _lifted(weights: Floats, problem: ChannelProblem) -> Floats:
+    """Raise every weight to what pure privacy asks, given the others; rows then add up again."""
+    first, second = problem.pairs[:, 0], problem.pairs[:, 1]
+    fall = np.exp(-problem.low)[:, None]
+    out = np.maximum(weights, 0.0)
+    for _ in range(len(weights)):
+        before = out.copy()
+        np.maximum.at(out, second, out[first] * fall)
+        if np.all(out <= before * (1 + 1e-14)):
+            break
+    return np.asarray(out / out.sum(axis=1, keepdims=True))
+
+
+def no_prices(problem: ChannelProblem) -> ChannelDual:
+    """The dual that proves what needs no privacy: the least cost of every row."""
+    none = np.zeros(0, np.int64)
+    return ChannelDual(none, none, np.zeros((0, problem.outputs), np.int64), none, 0)
 
 
 def round_prices(
@@ -220,26 +245,24 @@ def round_prices(
     """Integers for the prices of a solution, within their bounds, for the unfolded problem."""
     pairs, budget, slack = _unfold_prices(solution, program, problem)
     bounded = problem.delta > 0
+    slack = np.maximum(slack, 0.0)
     if bounded:
-        slack = np.clip(slack, 0.0, budget[:, None])
-    else:
-        slack, budget = np.maximum(slack, 0.0), np.zeros(len(pairs))
+        slack = np.minimum(slack, budget[:, None])
     caps = np.maximum(_unfold_caps(solution, program, problem), 0.0)
-    used = slack.max(axis=1, initial=0.0) > 0
+    # The least budget price that the terms allow, and none where the growth is beyond proof.
+    budget = slack.max(axis=1, initial=0.0)
+    used = (budget > 0) & (problem.high[pairs] <= _LARGEST)
     pairs, budget, slack = pairs[used], budget[used], slack[used]
     value = max(abs(solution.dual), 1e-12)
-    growth = math.exp(min(float(problem.high.max(initial=0.0)), _LARGEST))
     # Rounding all terms of an output moves the bound by a small part of its value.
-    scale = math.ceil(math.log2(2.0**20 * (1 + growth) * max(4, len(problem.pairs)) / value))
+    scale = math.ceil(math.log2(2.0**24 * max(4, len(problem.pairs)) / value))
     widest = max(float(slack.max(initial=0.0)), float(caps.max(initial=0.0)), 2.0**-40)
     room = 58 - max(1, len(pairs)).bit_length()
     scale = min(scale, room - math.ceil(math.log2(widest)))
     unit = 2.0**scale
-    whole = np.ceil(budget * unit).astype(np.int64)
-    rounded = np.rint(slack * unit).astype(np.int64)
-    if bounded:
-        rounded = np.minimum(rounded, whole[:, None])
-        whole = rounded.max(axis=1, initial=0)
+    # Downwards: what a price takes from the second row is its growth times larger than its gain.
+    rounded = np.floor(slack * unit).astype(np.int64)
+    whole = rounded.max(axis=1, initial=0) if bounded else np.zeros(len(pairs), np.int64)
     return ChannelDual(pairs, whole, rounded, np.rint(caps * unit).astype(np.int64), scale)
 
 

@@ -9,7 +9,9 @@ from opendp_optimal.hookspecs import hookimpl
 
 @hookimpl
 def opendp_optimal_register_mechanisms(register: Callable[..., None]) -> None:
-    """Register ``optimal`` for the Context API."""
+    """Register ``optimal`` and ``optimal_bounded`` for the Context API."""
+    from opendp_optimal.measure.bounded import make_optimal_bounded
     from opendp_optimal.measure.context import make_optimal
 
     register(make_optimal, name="optimal")
+    register(make_optimal_bounded, name="optimal_bounded")

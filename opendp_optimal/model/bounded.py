@@ -15,6 +15,7 @@ above the loss. Outputs outside the range are moved to its ends, which costs not
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ def _bin_density(
     parts = problem.densities()
     low, high = parts[0][0], parts[-1][1]
     out = []
-    for a, b in zip(starts, starts[1:], strict=False):
+    for a, b in itertools.pairwise(starts):
         inside = [density for s, e, density in parts if s < b and e > a]
         if a < low or b > high:
             inside.append(Fraction(0))
@@ -103,10 +104,7 @@ def above(problem: BoundedProblem, lattice: Lattice) -> ChannelProblem:
         d: moments.halves(problem.loss, (d + Fraction(1, 2)) * b, b) for d in range(-bins, bins + 1)
     }
     cost = [
-        [
-            weight[x] * parts[y - x][0] + weight[x + 1] * parts[y - x][1]
-            for y in range(bins + 1)
-        ]
+        [weight[x] * parts[y - x][0] + weight[x + 1] * parts[y - x][1] for y in range(bins + 1)]
         for x in range(bins + 1)
     ]
     caps = _shifting_caps(problem, lattice) if problem.cap is not None else []
@@ -148,7 +146,7 @@ def _shifting_caps(problem: BoundedProblem, lattice: Lattice) -> list[tuple[tupl
                     {d: right[d] + slope[d] for d in shapes},
                 )
             )
-    out = []
+    out: list[tuple[tuple[int, ...], Rows]] = []
     for j in range(bins):
         for left, right in controls:
             rows = [
@@ -233,9 +231,7 @@ def below(problem: BoundedProblem, lattice: Lattice) -> ChannelProblem:
     if bins * b > problem.width or lattice.cells * b > problem.reach:
         raise ValueError("the lattice leaves the range or the sensitivity")
     start = Fraction(problem.low) + (problem.width - bins * b) / 2
-    weight = [
-        b * w for w in _bin_density(problem, [start + j * b for j in range(bins + 1)], min)
-    ]
+    weight = [b * w for w in _bin_density(problem, [start + j * b for j in range(bins + 1)], min)]
     plain = _chord_costs(problem, bins, b)
     cost = [[weight[x] * plain[y - x] for y in range(bins)] for x in range(bins)]
     caps: list[tuple[tuple[int, ...], Rows]] = []

@@ -24,6 +24,8 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Matrix = Sequence[Sequence[int]]
 
+_LARGEST = 64.0
+
 
 @dataclass(frozen=True, eq=False)
 class CapRow:
@@ -95,12 +97,12 @@ class ChannelProblem:
             table = np.stack([a, b, flips], axis=1).astype(np.int64)
             _, where = np.unique(table, axis=0, return_index=True)
             first, second, flips = a[where], b[where], flips[where]
-            growth = np.exp(self.high[where])
+            growth = np.exp(np.minimum(self.high[where], _LARGEST))
             cost = cost[:kept] * 2.0
             if inputs % 2:
                 cost[-1] /= 2
         else:
-            growth = np.exp(self.high)
+            growth = np.exp(np.minimum(self.high, _LARGEST))
         return ChannelProgram(
             cost=cost,
             first=np.asarray(first, np.intp),

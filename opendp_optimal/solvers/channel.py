@@ -45,9 +45,7 @@ def _run(
     if method != "highs" and program.delta > 0:
         from opendp_optimal.solvers.channel_interior import solve_interior
 
-        solution = solve_interior(
-            program, tolerance=tolerance, penalty=penalty, progress=progress
-        )
+        solution = solve_interior(program, tolerance=tolerance, penalty=penalty, progress=progress)
         if solution.status == "optimal" or method == "interior":
             return solution
         # A breakdown near the optimum still leaves a feasible channel and a bound.

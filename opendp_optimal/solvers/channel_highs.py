@@ -9,26 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import highspy
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution, Floats
+from opendp_optimal.solvers.tools import TOLERANCE, add_columns, checked, optimum, quiet_highs
 
 _ROUNDS = 200
-_TOLERANCE = 1e-9
 _FEW = 400
 """Pairs up to which all get their slacks at once."""
 _MOST_ROWS = 4000
 """Rows added in one round, at most."""
+_STEEP = np.exp(30.0)
+"""Pairs with a larger growth are left out: what they ask is beyond the tolerances of HiGHS, and
+is made good when weights are rounded."""
+_LEAST_UNIT = 1e-7
+"""Slacks are in units of delta, but not in smaller ones: HiGHS ignores coefficients below 1e-9."""
 
 Progress = Callable[[str], None]
-
-
-def _checked(status: highspy.HighsStatus, what: str) -> None:
-    if status == highspy.HighsStatus.kError:
-        raise SolverError(f"HiGHS refused to {what}")
+Indices = NDArray[np.intp]
 
 
 class _Model:
@@ -40,14 +41,10 @@ class _Model:
         self.n = self.inputs * self.outputs
         self.unit = float(program.cost.max()) or 1.0
         self.elastic = 1 if len(program.caps) else 0
-        self.highs = highspy.Highs()
-        for name, value in (
-            ("output_flag", False),
-            ("threads", 1),
-            ("primal_feasibility_tolerance", _TOLERANCE),
-            ("dual_feasibility_tolerance", _TOLERANCE),
-        ):
-            _checked(self.highs.setOptionValue(name, value), f"set {name}")
+        self.highs = quiet_highs()
+        self.growth = program.growth
+        self.gentle = program.growth <= _STEEP
+        self.slack_unit = max(program.delta, _LEAST_UNIT)
         self.columns = self.rows = 0
         self._add_columns(np.append(program.cost.ravel() / self.unit, [penalty] * self.elastic))
         mass = sparse.kron(sparse.eye_array(self.inputs), np.ones((1, self.outputs)), format="csr")
@@ -67,12 +64,8 @@ class _Model:
         self.budget_row = np.full(len(program.first), -1)
 
     def _add_columns(self, cost: Floats) -> None:
-        count, none = len(cost), np.zeros(0, np.int32)
-        status = self.highs.addCols(
-            count, cost, np.zeros(count), np.full(count, np.inf), 0, none, none, np.zeros(0)
-        )
-        _checked(status, "add columns")
-        self.columns += count
+        add_columns(self.highs, cost)
+        self.columns += len(cost)
 
     def _add_rows(self, matrix: sparse.csr_array, low: Floats, high: Floats) -> None:
         status = self.highs.addRows(
@@ -84,20 +77,20 @@ class _Model:
             matrix.indices.astype(np.int32),
             np.ascontiguousarray(matrix.data, dtype=np.float64),
         )
-        _checked(status, "add rows")
+        checked(status, "add rows")
         self.rows += matrix.shape[0]
 
-    def add_pairs(self, which: Floats) -> None:
+    def add_pairs(self, which: Indices) -> None:
         """Slacks s >= P(y|x) - growth P(y|x') and the row that bounds their sum by delta."""
-        program, delta = self.program, self.program.delta
+        unit = self.slack_unit
         count = len(which) * self.outputs
         slack = self.columns + np.arange(count)
         self._add_columns(np.zeros(count))
         first, second = self.at_first[which].ravel(), self.at_second[which].ravel()
-        growth = np.repeat(program.growth[which], self.outputs)
+        growth = np.repeat(self.growth[which], self.outputs)
         at = np.arange(count)
-        scale = np.maximum(growth, 1.0)
-        data = np.concatenate([np.full(count, delta) / scale, -1 / scale, growth / scale])
+        scale = np.maximum(1.0, np.sqrt(growth) * np.sqrt(unit))
+        data = np.concatenate([np.full(count, unit) / scale, -1 / scale, growth / scale])
         entries = (data, (np.tile(at, 3), np.concatenate([slack, first, second])))
         matrix = sparse.csr_array(entries, shape=(count, self.columns))
         self.term_row[which] = (self.rows + at).reshape(len(which), -1)
@@ -105,13 +98,14 @@ class _Model:
         pair = np.repeat(np.arange(len(which)), self.outputs)
         sums = sparse.csr_array((np.ones(count), (pair, slack)), shape=(len(which), self.columns))
         self.budget_row[which] = self.rows + np.arange(len(which))
-        self._add_rows(sums, np.full(len(which), -np.inf), np.ones(len(which)))
+        most = np.full(len(which), self.program.delta / unit)
+        self._add_rows(sums, np.full(len(which), -np.inf), most)
 
-    def add_terms(self, pair: Floats, y: Floats) -> None:
+    def add_terms(self, pair: Indices, y: Indices) -> None:
         """Rows growth P(y|x') - P(y|x) >= 0."""
         count, at = len(pair), np.arange(len(pair))
-        growth = self.program.growth[pair]
-        scale = np.maximum(growth, 1.0)
+        growth = self.growth[pair]
+        scale = np.sqrt(growth)
         data = np.concatenate([-1 / scale, growth / scale])
         places = np.concatenate([self.at_first[pair, y], self.at_second[pair, y]])
         matrix = sparse.csr_array((data, (np.tile(at, 2), places)), shape=(count, self.columns))
@@ -120,16 +114,10 @@ class _Model:
 
     def solve(self) -> tuple[Floats, float, Floats, float]:
         """Weights, raise of the caps, row prices, value; raises unless it is optimal."""
-        _checked(self.highs.run(), "solve")
-        status = self.highs.getModelStatus()
-        if status != highspy.HighsModelStatus.kOptimal:
-            raise SolverError(f"HiGHS ended with {self.highs.modelStatusToString(status)}")
-        solution = self.highs.getSolution()
-        values = np.asarray(solution.col_value)
+        values, prices, value = optimum(self.highs)
         raised = float(values[self.n]) if self.elastic else 0.0
-        value = float(self.highs.getInfo().objective_function_value)
         weights = values[: self.n].reshape(self.inputs, self.outputs)
-        return weights, raised, np.asarray(solution.row_dual), value
+        return weights, raised, prices, value
 
 
 def solve_highs(
@@ -144,7 +132,7 @@ def solve_highs(
     model = _Model(program, penalty)
     pure = program.delta == 0
     if not pure and len(program.first) <= _FEW and len(program.first):
-        model.add_pairs(np.arange(len(program.first)))
+        model.add_pairs(np.flatnonzero(model.gentle))
     for rounds in range(1, _ROUNDS + 1):
         weights, raised, prices, value = model.solve()
         violated = _add_pure(model, weights) if pure else _add_worst(model, weights)
@@ -157,7 +145,7 @@ def solve_highs(
 
 def _add_worst(model: _Model, weights: Floats) -> int:
     use = model.program.shortfalls(weights)
-    use[model.budget_row >= 0] = 0.0
+    use[(model.budget_row >= 0) | ~model.gentle] = 0.0
     which = np.flatnonzero(use > model.program.delta * (1 + 1e-6))
     most = max(8, _MOST_ROWS // model.outputs)
     which = which[np.argsort(-use[which], kind="stable")][:most]
@@ -168,8 +156,8 @@ def _add_worst(model: _Model, weights: Floats) -> int:
 
 def _add_pure(model: _Model, weights: Floats) -> int:
     over = model.program.terms(weights)
-    over[model.term_row >= 0] = 0.0
-    pair, y = np.nonzero(over > 10 * _TOLERANCE)
+    over[(model.term_row >= 0) | ~model.gentle[:, None]] = 0.0
+    pair, y = np.nonzero(over > 10 * TOLERANCE)
     order = np.argsort(-over[pair, y], kind="stable")[:_MOST_ROWS]
     if len(order):
         model.add_terms(pair[order], y[order])
@@ -181,12 +169,14 @@ def _solution(
 ) -> ChannelSolution:
     program, unit = model.program, model.unit
     has = model.term_row >= 0
-    scale = np.maximum(program.growth, 1.0)[:, None]
-    slack = np.where(has, np.maximum(prices[model.term_row], 0.0) / scale, 0.0)
+    scale = np.sqrt(model.growth)
+    if program.delta > 0:
+        scale = np.maximum(1.0, scale * np.sqrt(model.slack_unit))
+    slack = np.where(has, np.maximum(prices[model.term_row], 0.0) / scale[:, None], 0.0)
     budget = np.zeros(len(program.first))
     if program.delta > 0:
         priced = model.budget_row >= 0
-        budget[priced] = np.maximum(-prices[model.budget_row[priced]], 0.0) / program.delta
+        budget[priced] = np.maximum(-prices[model.budget_row[priced]], 0.0) / model.slack_unit
         slack = np.minimum(slack, budget[:, None])
     caps = -prices[model.cap_row : model.cap_row + len(program.caps)]
     return ChannelSolution(

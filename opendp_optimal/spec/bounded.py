@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -89,7 +90,7 @@ class BoundedProblem:
 
     def _checked_edges(self, edges: Sequence[float]) -> tuple[float, ...]:
         values = tuple(_finite("bins", e) for e in edges)
-        rising = all(a < b for a, b in zip(values, values[1:], strict=False))
+        rising = all(a < b for a, b in itertools.pairwise(values))
         if len(values) < 2 or not rising or (values[0], values[-1]) != (self.low, self.high):
             raise ValueError(
                 f"bins ({list(edges)}) must rise from the low end of the range ({self.low}) to "
@@ -132,7 +133,7 @@ class BoundedProblem:
             count = int(self.width) + 1 if self.integer else 1
             if self.edges is not None:
                 ends = [Fraction(e) for e in self.edges]
-                return [(b - a) / self.width for a, b in zip(ends, ends[1:], strict=False)]
+                return [(b - a) / self.width for a, b in itertools.pairwise(ends)]
             return [Fraction(1, count)] * count
         exact = [Fraction(w) for w in self.prior]
         total = sum(exact)
@@ -146,9 +147,7 @@ class BoundedProblem:
         else:
             part = self.width / len(weights)
             ends = [Fraction(self.low) + i * part for i in range(len(weights) + 1)]
-        return [
-            (a, b, w / (b - a)) for a, b, w in zip(ends[:-1], ends[1:], weights, strict=True)
-        ]
+        return [(a, b, w / (b - a)) for a, b, w in zip(ends[:-1], ends[1:], weights, strict=True)]
 
     def describe(self) -> dict[str, Any]:
         """The problem as plain values, in a fixed order."""

@@ -8,6 +8,7 @@ the higher end for monotone ones. The integrals of l2 are exact.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -70,11 +71,9 @@ def pieces(loss: Loss, z: Fraction, h: Fraction) -> list[Piece]:
     at = sorted(cuts)
     values = [exact(loss, z - s * h) for s in at]
     if loss.shape == "monotone":
-        tops = [max(a, b) for a, b in zip(values, values[1:], strict=False)]
+        tops = [max(a, b) for a, b in itertools.pairwise(values)]
         return [Piece(at[i], at[i + 1], top, top) for i, top in enumerate(tops)]
-    return [
-        Piece(at[i], at[i + 1], values[i], values[i + 1]) for i in range(len(at) - 1)
-    ]
+    return [Piece(at[i], at[i + 1], values[i], values[i + 1]) for i in range(len(at) - 1)]
 
 
 def halves(loss: Loss, z: Fraction, h: Fraction) -> tuple[Fraction, Fraction]:

@@ -1,0 +1,287 @@
+"""Measurements with data-dependent noise: ``make_optimal_bounded_noise`` and its relatives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import opendp.prelude as dp
+
+from opendp_optimal.bounded import solve_bounded
+from opendp_optimal.measure._opendp import assert_features, enroll, make_measurement, partial
+from opendp_optimal.measure.context import Deferred
+from opendp_optimal.measure.direct import make_direct
+from opendp_optimal.measure.noise import LossLike, _target
+from opendp_optimal.measure.spaces import INTEGERS, Space, space_of
+from opendp_optimal.spec.exact import float_up
+from opendp_optimal.table.bounded_table import BoundedTable
+
+__all__ = ["make_optimal_bounded", "make_optimal_bounded_noise", "then_optimal_bounded_noise"]
+
+LONGEST = 64
+"""Integer ranges up to this length have a row for each integer; longer ones are rounded reals."""
+
+
+def make_optimal_bounded_noise(
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    d_in: float,
+    d_out: float | tuple[float, float],
+    *,
+    range: tuple[float, float] | None = None,
+    loss: LossLike = "l1",
+    prior: Sequence[float] | None = None,
+    cap: float | None = None,
+    bins: int | Sequence[float] | None = None,
+    gap: float = 1e-2,
+    cache: bool = True,
+) -> dp.Measurement:
+    r"""Make a measurement whose noise depends on the answer, for answers within a range.
+
+    Answers outside the range count as its nearer end, and releases stay within it. The table it
+    draws from has two exact proofs: that the release is (epsilon, delta)-private, and how far its
+    expected loss can be from that of any other mechanism.
+
+    :param input_domain: atoms of any float or integer type; floats must exclude NaN.
+    :param input_metric: ``absolute_distance``.
+    :param d_in: the largest distance between neighbours; the noise is designed for it. Anything
+        beyond the length of the range is the same as that length.
+    :param d_out: ``(epsilon, delta)`` gives a measurement under
+        ``approximate(max_divergence())``, a single epsilon pure differential privacy under
+        ``max_divergence()``.
+    :param range: smallest and largest answer; by default the bounds of the domain.
+    :param loss: of the error: "l1", "l2", "pinball:0.9", a registered name, a ``Loss`` or a
+        callable.
+    :param prior: chances of the answers; see :func:`~opendp_optimal.solve_bounded`.
+    :param cap: a bound on the expected loss at every single answer.
+    :param bins: number of equal bins, or the ends of unequal ones; chosen by itself if None.
+    :param gap: the largest acceptable relative gap between the loss and its proven lower bound.
+    :param cache: whether solved tables are kept on disk.
+    :raises ValueError: naming the argument for which there is no proof or no sense.
+
+    >>> import opendp.prelude as dp
+    >>> from opendp_optimal import make_optimal_bounded_noise
+    >>> dp.enable_features("contrib")
+    >>> space = dp.atom_domain(bounds=(0, 10)), dp.absolute_distance(T=int)
+    >>> meas = make_optimal_bounded_noise(*space, d_in=1, d_out=(1.0, 1e-6))
+    >>> meas.map(1)
+    (1.0, 1e-06)
+    >>> 0 <= meas(3) <= 10
+    True
+    """
+    assert_features("contrib")
+    space = space_of(input_domain, input_metric)
+    if space.vector:
+        raise ValueError(f"input_domain ({input_domain}) must be an atom_domain: one number")
+    low, high = _range(input_domain, space, range)
+    distance = space.distance(d_in)
+    if distance == 0:
+        least = "at least 1 for integer data" if space.integer else "greater than 0"
+        raise ValueError(f"d_in ({d_in!r}) must be {least}")
+    epsilon, delta = _target(d_out)
+    listed = space.integer and high - low <= LONGEST
+    table = solve_bounded(
+        epsilon,
+        delta,
+        sensitivity=float_up(min(distance, Fraction(high) - Fraction(low))),
+        range=(low, high),
+        bins=bins,
+        loss=loss,
+        prior=prior,
+        cap=cap,
+        integer=listed,
+        gap=gap,
+        cache=cache,
+    )
+    pair = _privacy_map(space, table, d_in)
+    measure: dp.Measure
+    privacy_map: Callable[[Any], Any]
+    if isinstance(d_out, tuple):
+        measure, privacy_map = dp.approximate(dp.max_divergence()), pair
+    else:
+        measure = dp.max_divergence()
+
+        def privacy_map(d: Any) -> Any:
+            return pair(d)[0]
+
+    release = _releaser(space, table)
+    measurement = make_direct(
+        make_measurement(
+            input_domain, input_metric, measure, release, privacy_map, TO=space.output_type
+        ),
+        space,
+        release,
+    )
+    measurement.table = table
+    return measurement
+
+
+def then_optimal_bounded_noise(
+    d_in: float,
+    d_out: float | tuple[float, float],
+    *,
+    range: tuple[float, float] | None = None,
+    loss: LossLike = "l1",
+    prior: Sequence[float] | None = None,
+    cap: float | None = None,
+    bins: int | Sequence[float] | None = None,
+    gap: float = 1e-2,
+    cache: bool = True,
+) -> Any:
+    """Chain :func:`make_optimal_bounded_noise` after a transformation or a metric space.
+
+    >>> import opendp.prelude as dp
+    >>> from opendp_optimal import then_optimal_bounded_noise
+    >>> dp.enable_features("contrib")
+    >>> space = dp.vector_domain(dp.atom_domain(T=str)), dp.symmetric_distance()
+    >>> count = space >> dp.t.then_count()
+    >>> meas = count >> then_optimal_bounded_noise(count.map(1), (1.0, 1e-6), range=(0, 20))
+    >>> meas.map(1)
+    (1.0, 1e-06)
+    """
+    return partial(
+        lambda input_domain, input_metric: make_optimal_bounded_noise(
+            input_domain,
+            input_metric,
+            d_in,
+            d_out,
+            range=range,
+            loss=loss,
+            prior=prior,
+            cap=cap,
+            bins=bins,
+            gap=gap,
+            cache=cache,
+        )
+    )
+
+
+def make_optimal_bounded(
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    *,
+    range: tuple[float, float] | None = None,
+    loss: LossLike = "l1",
+    prior: Sequence[float] | None = None,
+    cap: float | None = None,
+    bins: int | Sequence[float] | None = None,
+    gap: float = 1e-2,
+    cache: bool = True,
+) -> Deferred:
+    """Release a bounded answer with whatever budget the query has; for the Context API.
+
+    Registered there as ``optimal_bounded``. The options are those of
+    :func:`~opendp_optimal.make_optimal_bounded_noise`.
+
+    :param input_domain: domain of the answer.
+    :param input_metric: metric of the answer.
+    :param range: smallest and largest answer; by default the bounds of the domain.
+    :param loss: what to minimise.
+    :param prior: chances of the answers.
+    :param cap: a bound on the expected loss at every single answer.
+    :param bins: number of equal bins, or the ends of unequal ones.
+    :param gap: the largest acceptable relative gap to the proven lower bound.
+    :param cache: whether solved tables are kept on disk.
+
+    >>> import opendp.prelude as dp
+    >>> import opendp_optimal
+    >>> dp.enable_features("contrib")
+    >>> context = dp.Context.compositor(
+    ...     data=["a", "b", "c"],
+    ...     privacy_unit=dp.unit_of(contributions=1),
+    ...     privacy_loss=dp.loss_of(epsilon=1.0, delta=1e-6),
+    ...     split_evenly_over=1,
+    ...     domain=dp.vector_domain(dp.atom_domain(T=str)),
+    ... )
+    >>> answer = context.query().count().optimal_bounded(range=(0, 20)).release()
+    >>> 0 <= answer <= 20
+    True
+    """
+
+    def build(domain: dp.Domain, metric: dp.Metric, d_in: Any, d_out: Any) -> dp.Measurement:
+        return make_optimal_bounded_noise(
+            domain,
+            metric,
+            d_in,
+            d_out,
+            range=range,
+            loss=loss,
+            prior=prior,
+            cap=cap,
+            bins=bins,
+            gap=gap,
+            cache=cache,
+        )
+
+    return Deferred((input_domain, input_metric), build)
+
+
+def _range(
+    domain: dp.Domain, space: Space, given: tuple[float, float] | None
+) -> tuple[float, float]:
+    """The range that was given, or else the bounds of the domain."""
+    ends = given if given is not None else getattr(domain, "bounds", None)
+    if ends is None:
+        raise ValueError(
+            f"range must be given: the domain ({domain}) has no bounds. Clamp the answer, or pass "
+            "range=(low, high)"
+        )
+    try:
+        low, high = (float(end) for end in ends)
+        whole = (int(ends[0]), int(ends[1]))
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"range ({ends!r}) must be a pair (low, high) of finite numbers") from None
+    if not space.integer:
+        return low, high
+    if (low, high) != tuple(ends) or (low, high) != whole:
+        raise ValueError(f"range ({ends!r}) must be integers below 2^53 for {space.carrier} data")
+    least, most = INTEGERS[space.carrier]
+    if low < least or high > most:
+        raise ValueError(f"range ({ends!r}) must be within what {space.carrier} can hold")
+    return low, high
+
+
+def _privacy_map(
+    space: Space, table: BoundedTable, d_in: Any
+) -> Callable[[Any], tuple[float, float]]:
+    """(epsilon, delta) at every distance up to the designed one: delta falls with distance."""
+    everything = Fraction(d_in) >= table.problem.width
+    known: dict[int, float] = {}
+
+    def pair(d: Any) -> tuple[float, float]:
+        distance = space.distance(d)
+        if d > d_in and not everything:
+            raise ValueError(
+                f"d_in ({d!r}) must be at most {d_in!r}, the distance this was designed for"
+            )
+        if distance == 0:
+            return 0.0, 0.0
+        if distance >= table.problem.reach:
+            return table.epsilon, table.delta
+        apart = table.apart(distance)
+        if apart not in known:
+            known[apart] = min(table.delta, table.delta_at(table.epsilon, apart))
+        return table.epsilon, known[apart]
+
+    return pair
+
+
+def _releaser(space: Space, table: BoundedTable) -> Callable[[Any], Any]:
+    draw = table.releaser()
+    if not space.integer:
+        return draw
+    low, high = int(table.problem.low), int(table.problem.high)
+    if table.kind == "integer":
+        return draw
+
+    def release(x: int) -> int:
+        # Rounding what is released is post-processing; clamping first never widens a distance.
+        drawn: float = draw(float(min(max(x, low), high)))
+        return min(max(math.floor(drawn + 0.5), low), high)
+
+    return release
+
+
+enroll(make_optimal_bounded, "optimal_bounded")

@@ -1,0 +1,139 @@
+"""Files of bounded tables, version 1, and where they are kept: beside the noise tables.
+
+The container is that of noise tables, with the magic "ODPBOUND". Tables for a user's own loss are
+not kept: their proofs need the function itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+from opendp_optimal.certify.channel import ChannelDual
+from opendp_optimal.errors import CertificateError, TableFormatError
+from opendp_optimal.spec.bounded import BoundedProblem
+from opendp_optimal.spec.loss import parse
+from opendp_optimal.table import cache
+from opendp_optimal.table.bounded_table import BoundedTable
+from opendp_optimal.table.format import seal, unseal
+
+MAGIC = b"ODPBOUND"
+VERSION = 1
+SUFFIX = cache.BOUNDED_SUFFIX
+_MOST_BINS = 1 << 9
+
+_log = logging.getLogger(__name__)
+
+
+def encode(table: BoundedTable) -> bytes:
+    """The bytes of a table's file."""
+    if table.loss.custom:
+        raise ValueError(f"loss ({table.loss.name}) must have a name: functions cannot be stored")
+    dual = table.dual
+    header: dict[str, Any] = {
+        "version": VERSION,
+        "problem": table.problem.describe(),
+        "bins": table.bins,
+        "cells": table.cells,
+        "dual_bins": table.dual_bins,
+        "dual_cells": table.dual_cells,
+        "scale": dual.scale,
+        "upper": table.upper.hex(),
+        "lower": table.lower.hex(),
+        "levels": list(table.levels),
+    }
+    arrays = {
+        "weights": table.weights,
+        "pairs": dual.pairs,
+        "budget": dual.budget,
+        "slack": dual.slack,
+        "caps": dual.caps,
+    }
+    return seal(MAGIC, header, arrays)
+
+
+def decode(data: bytes) -> BoundedTable:
+    """Read a table and repeat both of its proofs.
+
+    :raises TableFormatError: the bytes are damaged or of an unknown version
+    :raises CertificateError: the table does not prove what it claims
+    """
+    try:
+        table = _decode(data)
+        table.verify()
+    except (TableFormatError, CertificateError):
+        raise
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        OverflowError,
+        ZeroDivisionError,
+        zlib.error,
+        struct.error,
+    ) as error:
+        raise TableFormatError(f"the file is not a bounded table: {error}") from None
+    return table
+
+
+def _decode(data: bytes) -> BoundedTable:
+    header, arrays = unseal(MAGIC, VERSION, data)
+    numbers = [int(header[key]) for key in ("bins", "cells", "dual_bins", "dual_cells")]
+    scale = int(header["scale"])
+    if not (-4096 <= scale <= 4096 and min(numbers) >= 0 and max(numbers) <= _MOST_BINS):
+        raise TableFormatError("a lattice is out of range")
+    described = header["problem"]
+    problem = BoundedProblem.from_description(described, parse(described["loss"]))
+    if problem.describe() != described:
+        raise TableFormatError("the problem in the file is not written as it should be")
+    weights = arrays["weights"]
+    fits = weights.shape == (numbers[0] + 1, numbers[0] + 1)
+    if not fits or arrays["slack"].ndim != 2 or numbers[2] > _MOST_BINS:
+        raise TableFormatError("an array has an impossible shape")
+    dual = ChannelDual(arrays["pairs"], arrays["budget"], arrays["slack"], arrays["caps"], scale)
+    return BoundedTable(
+        problem=problem,
+        bins=numbers[0],
+        cells=numbers[1],
+        weights=weights,
+        dual=dual,
+        dual_bins=numbers[2],
+        dual_cells=numbers[3],
+        upper=float.fromhex(header["upper"]),
+        lower=float.fromhex(header["lower"]),
+        levels=tuple(int(v) for v in header["levels"]),
+    )
+
+
+def load(problem: BoundedProblem) -> BoundedTable | None:
+    """The stored table of smallest gap for a problem, verified; None if there is none."""
+    if problem.loss.custom:
+        return None
+    best: BoundedTable | None = None
+    for directory in cache.directories():
+        place = directory / (problem.fingerprint + SUFFIX)
+        data = cache.read(place)
+        if data is None:
+            continue
+        try:
+            table = decode(data)
+            if table.problem.fingerprint != problem.fingerprint:
+                raise TableFormatError("it answers another question than its name says")
+        except (TableFormatError, CertificateError) as error:
+            _log.warning("table %s is not used: %s", place, error)
+            continue
+        if best is None or table.gap < best.gap:
+            best = table
+    return best
+
+
+def store(table: BoundedTable) -> Path | None:
+    """Keep a table; returns its file, or None if it cannot be kept."""
+    if table.loss.custom:
+        return None
+    return cache.write(table.problem.fingerprint + SUFFIX, encode(table))
