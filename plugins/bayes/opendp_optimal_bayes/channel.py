@@ -1,0 +1,298 @@
+"""Channels: what an observer learns from a release, and what it costs her.
+
+Rows are true answers, columns observations. Entries are exact fractions; losses come as floats
+(:meth:`Channel.expected_loss`) or exactly (:meth:`Channel.exact_loss`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from opendp_optimal_bayes._checks import Floats, distribution, floats, matrix
+from opendp_optimal_bayes.exact import log_ratio_up
+
+Row = tuple[Fraction, ...]
+Metric = Callable[[int, int], Any] | Sequence[Sequence[Any]]
+
+_MARGIN = 1e-9
+
+
+@dataclass(frozen=True)
+class Hyper:
+    """A distribution over posteriors: what a channel makes of a prior, observations forgotten.
+
+    :param chances: how likely each posterior is
+    :param posteriors: distributions over true answers, all different
+    """
+
+    chances: Row
+    posteriors: tuple[Row, ...]
+
+    def expected_loss(self, loss: Any) -> Fraction:
+        """The expected loss of a rational consumer, exactly (formula 9).
+
+        :param loss: loss[w][x] of acting as w when the answer is x
+        """
+        table = matrix("loss", loss, None, len(self.posteriors[0]))
+        return sum(
+            (
+                p * min(sum(map(_times, row, q), Fraction(0)) for row in table)
+                for p, q in zip(self.chances, self.posteriors, strict=True)
+            ),
+            Fraction(0),
+        )
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A row-stochastic matrix: ``rows[x][y]`` is the chance of observing y when the answer is x.
+
+    :param rows: exact numbers, each row adding up to 1; rows with floats may miss 1 by 1e-9 and
+        are divided by their sum
+
+    >>> flip = Channel([[0.75, 0.25], [0.25, 0.75]])
+    >>> flip.exact_loss([Fraction(1, 2)] * 2, [[0, 1], [1, 0]])
+    Fraction(1, 4)
+    >>> round(flip.epsilon(), 6) == round(math.log(3), 6)
+    True
+    """
+
+    rows: tuple[Row, ...]
+
+    def __post_init__(self) -> None:
+        """Check that every row is a distribution."""
+        given = self.rows
+        if isinstance(given, np.ndarray):
+            given = given.tolist()
+        if isinstance(given, str) or not hasattr(given, "__iter__"):
+            raise ValueError("rows must be a matrix: one distribution for each answer")
+        table = [list(r) if hasattr(r, "__iter__") else r for r in given]
+        if not table:
+            raise ValueError("rows must not be empty")
+        width = len(table[0]) if isinstance(table[0], list) else None
+        exact = tuple(distribution(f"row {i}", r, width) for i, r in enumerate(table))
+        object.__setattr__(self, "rows", exact)
+
+    @property
+    def inputs(self) -> int:
+        """Number of true answers."""
+        return len(self.rows)
+
+    @property
+    def outputs(self) -> int:
+        """Number of observations."""
+        return len(self.rows[0])
+
+    @cached_property
+    def matrix(self) -> Floats:
+        """The nearest floats."""
+        values = floats(self.rows)
+        values.setflags(write=False)
+        return values
+
+    def joint(self, prior: Any) -> tuple[Row, ...]:
+        """The chance of each answer together with each observation.
+
+        :param prior: chances of the answers
+        """
+        weights = distribution("prior", prior, self.inputs)
+        return tuple(tuple(p * v for v in row) for p, row in zip(weights, self.rows, strict=True))
+
+    def marginal(self, prior: Any) -> Row:
+        """The chance of each observation.
+
+        :param prior: chances of the answers
+        """
+        return tuple(
+            sum(column, Fraction(0)) for column in zip(*self.joint(prior), strict=True)
+        )
+
+    def posteriors(self, prior: Any) -> tuple[Row | None, ...]:
+        """What is believed of the answer after each observation; None after impossible ones.
+
+        :param prior: chances of the answers
+        """
+        columns = zip(*self.joint(prior), strict=True)
+        return tuple(
+            tuple(v / total for v in column) if (total := sum(column)) else None
+            for column in columns
+        )
+
+    def hyper(self, prior: Any) -> Hyper:
+        """The distribution over posteriors; equal ones are put together.
+
+        :param prior: chances of the answers
+        """
+        found: dict[Row, Fraction] = {}
+        for chance, posterior in zip(self.marginal(prior), self.posteriors(prior), strict=True):
+            if posterior is not None:
+                found[posterior] = found.get(posterior, Fraction(0)) + chance
+        return Hyper(tuple(found.values()), tuple(found))
+
+    def expected_loss(self, prior: Any, loss: Any) -> float:
+        """The expected loss of a rational consumer (formula 7), in floats.
+
+        :param prior: chances of the answers
+        :param loss: loss[w][x] of acting as w when the answer is x
+        """
+        return float(self._costs(prior, loss).min(axis=0).sum())
+
+    def exact_loss(self, prior: Any, loss: Any) -> Fraction:
+        """The expected loss of a rational consumer, exactly.
+
+        :param prior: chances of the answers
+        :param loss: loss[w][x] of acting as w when the answer is x
+        """
+        table = matrix("loss", loss, None, self.inputs)
+        columns = list(zip(*self.joint(prior), strict=True))
+        return sum(
+            (
+                min(sum(map(_times, row, column), Fraction(0)) for row in table)
+                for column in columns
+            ),
+            Fraction(0),
+        )
+
+    def decisions(self, prior: Any, loss: Any) -> tuple[int, ...]:
+        """The best action after each observation; of equally good ones, the first.
+
+        :param prior: chances of the answers
+        :param loss: loss[w][x] of acting as w when the answer is x
+        """
+        return tuple(self._costs(prior, loss).argmin(axis=0).tolist())
+
+    def raw_loss(self, prior: Any, loss: Any) -> float:
+        """The expected loss of a consumer who takes what she sees.
+
+        :param prior: chances of the answers
+        :param loss: loss[y][x], with an action for each observation
+        """
+        table = floats(matrix("loss", loss, self.outputs, self.inputs))
+        weights = _floats_of(prior, self.inputs)
+        return float((weights[:, None] * self.matrix * table.T).sum())
+
+    def _costs(self, prior: Any, loss: Any) -> Floats:
+        table = floats(matrix("loss", loss, None, self.inputs))
+        return np.asarray(table @ (_floats_of(prior, self.inputs)[:, None] * self.matrix))
+
+    def then(self, processing: Channel) -> Channel:
+        """This channel followed by post-processing; also written ``channel >> processing``.
+
+        :param processing: a channel whose answers are this one's observations
+        """
+        if not isinstance(processing, Channel):
+            raise ValueError(f"processing ({processing!r}) must be a Channel")
+        if processing.inputs != self.outputs:
+            raise ValueError(
+                f"processing (with {processing.inputs} rows) must have {self.outputs} rows, one "
+                "for each observation"
+            )
+        columns = list(zip(*processing.rows, strict=True))
+        return Channel(
+            tuple(
+                tuple(sum(map(_times, row, column), Fraction(0)) for column in columns)
+                for row in self.rows
+            )
+        )
+
+    __rshift__ = then
+
+    def remapped(self, prior: Any, loss: Any) -> Channel:
+        """This channel followed by the best decision: its observations are actions.
+
+        :param prior: chances of the answers
+        :param loss: loss[w][x] of acting as w when the answer is x
+        """
+        actions = len(list(loss))
+        chosen = self.decisions(prior, loss)
+        return self.then(Channel([[int(w == c) for w in range(actions)] for c in chosen]))
+
+    def epsilon(self, metric: Metric | None = None) -> float:
+        """The least epsilon for which the channel is epsilon-private in a metric, rounded up.
+
+        Every two answers x, z satisfy ``rows[x][y] <= exp(epsilon * metric(x, z)) * rows[z][y]``:
+        checked in exact arithmetic. Infinite where an observation rules an answer out.
+
+        :param metric: distances between answers, as a matrix or a function of two positions;
+            the difference of positions by default
+        """
+        distances = distances_of(metric, self.inputs)
+        logs = [[_log(v) for v in row] for row in self.rows]
+        best, found = 0.0, 0.0
+        close: list[tuple[Fraction, Fraction]] = []
+        for x, row in enumerate(logs):
+            for z, other in enumerate(logs):
+                if x == z:
+                    continue
+                if any(a > -math.inf and b == -math.inf for a, b in zip(row, other, strict=True)):
+                    return math.inf
+                d = distances[x][z]
+                top, y = max(
+                    (a - b, y)
+                    for y, (a, b) in enumerate(zip(row, other, strict=True))
+                    if b > -math.inf
+                )
+                if d == 0:
+                    if self.rows[x] != self.rows[z]:
+                        return math.inf
+                    continue
+                value = top / float(d)
+                if value > best - _MARGIN:
+                    best = max(best, value)
+                    near = [
+                        y
+                        for y, (a, b) in enumerate(zip(row, other, strict=True))
+                        if b > -math.inf and a - b > top - _MARGIN
+                    ]
+                    ratio = max(self.rows[x][y] / self.rows[z][y] for y in near)
+                    close.append((ratio, d))
+        for ratio, d in set(close):
+            if ratio > 1 and math.log(ratio) / float(d) > best - 2 * _MARGIN:
+                found = max(found, log_ratio_up(ratio, d))
+        return found
+
+
+def distances_of(metric: Metric | None, size: int) -> list[list[Fraction]]:
+    """A metric as a table of exact distances, checked.
+
+    :param metric: a matrix, a function of two positions, or None for their difference
+    :param size: number of answers
+    """
+    if metric is None:
+        return [[Fraction(abs(x - z)) for z in range(size)] for x in range(size)]
+    if callable(metric):
+        table = [[metric(x, z) for z in range(size)] for x in range(size)]
+    else:
+        table = metric  # type: ignore[assignment]
+    exact = matrix("metric", table, size, size)
+    for x in range(size):
+        if exact[x][x] != 0:
+            raise ValueError(f"metric must be 0 from an answer to itself, not {exact[x][x]}")
+        for z in range(x):
+            if exact[x][z] < 0 or exact[x][z] != exact[z][x]:
+                raise ValueError(
+                    f"metric must be symmetric and not negative; it is {float(exact[x][z]):g} "
+                    f"from {x} to {z} and {float(exact[z][x]):g} back"
+                )
+    return exact
+
+
+def _floats_of(prior: Any, size: int) -> Floats:
+    return np.array([float(p) for p in distribution("prior", prior, size)])
+
+
+def _times(a: Fraction, b: Fraction) -> Fraction:
+    return a * b
+
+
+def _log(value: Fraction) -> float:
+    if value == 0:
+        return -math.inf
+    return math.log(value.numerator) - math.log(value.denominator)

@@ -1,0 +1,155 @@
+"""The mechanisms of the theory as channels: geometric, N-step geometric, pixelated Laplace.
+
+Fernandes, McIver, Morgan, *The Laplace mechanism has optimal utility for differential privacy over
+continuous queries*. Privacy is stated by ``epsilon`` or, exactly, by ``decay = exp(-epsilon)``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from opendp_optimal_bayes._checks import distribution, fraction, positive, whole
+from opendp_optimal_bayes.channel import Channel
+from opendp_optimal_bayes.exact import root
+
+
+def geometric_channel(n: int, *, epsilon: Any = None, decay: Any = None) -> Channel:
+    """The geometric mechanism on 0..n, its tails folded onto the ends.
+
+    Of all epsilon-private mechanisms it is the best for every prior and every legal loss, after
+    the right remap (Ghosh, Roughgarden, Sundararajan).
+
+    :param n: largest answer
+    :param epsilon: privacy loss for each step of 1
+    :param decay: exp(-epsilon), exactly; give one of the two
+
+    >>> geometric_channel(2, decay=Fraction(1, 2)).rows[0]
+    (Fraction(2, 3), Fraction(1, 6), Fraction(1, 6))
+    """
+    n = whole("n", n)
+    a = _decay(epsilon, decay)
+    centre = (1 - a) / (1 + a)
+    powers = [a**k for k in range(n + 1)]
+    rows = []
+    for x in range(n + 1):
+        row = [centre * powers[abs(y - x)] for y in range(n + 1)]
+        row[0] = powers[x] / (1 + a)
+        row[n] = powers[n - x] / (1 + a)
+        rows.append(tuple(row))
+    return Channel(tuple(rows))
+
+
+def step_geometric_channel(n: int, *, epsilon: Any = None, decay: Any = None) -> Channel:
+    """The N-step geometric mechanism on {0, 1/n, ..., 1}: epsilon-private in the distance.
+
+    Its steps decay by exp(-epsilon / n) (formula 11).
+
+    :param n: number of steps
+    :param epsilon: privacy loss from 0 to 1
+    :param decay: exp(-epsilon), exactly; give one of the two
+
+    >>> for row in step_geometric_channel(2, decay=Fraction(1, 16)).rows:  # epsilon = 2 ln 4
+    ...     print(*row)
+    4/5 3/20 1/20
+    1/5 3/5 1/5
+    1/20 3/20 4/5
+    """
+    n = whole("n", n)
+    return geometric_channel(n, decay=_step(epsilon, decay, n))
+
+
+def pixelated_laplace_channel(
+    n: int, t: int, *, epsilon: Any = None, decay: Any = None, ends: bool = False
+) -> Channel:
+    """Truncated Laplace on the answers {0, 1/n, ..., 1}, observed in t pixels (formula 12).
+
+    The masses at 0 and 1 belong to the first and last pixel, or have columns of their own.
+
+    :param n: number of steps between answers
+    :param t: number of pixels, a multiple of n
+    :param epsilon: privacy loss from 0 to 1
+    :param decay: exp(-epsilon), exactly; give one of the two
+    :param ends: whether the point masses at 0 and 1 are observed as such (t + 2 columns)
+
+    >>> print(*pixelated_laplace_channel(1, 2, decay=Fraction(1, 4)).rows[0])
+    3/4 1/4
+    """
+    n, t = whole("n", n), whole("t", t)
+    if t % n:
+        raise ValueError(f"t ({t}) must be a multiple of n ({n})")
+    b = _step(epsilon, decay, t)  # decay across one pixel
+    powers = [b**k for k in range(t + 1)]
+    rows = []
+    for x in range(0, t + 1, t // n):
+        inner = [
+            (powers[j - x] - powers[j + 1 - x]) / 2
+            if j >= x
+            else (powers[x - j - 1] - powers[x - j]) / 2
+            for j in range(t)
+        ]
+        left, right = powers[x] / 2, powers[t - x] / 2
+        if ends:
+            rows.append((left, *inner, right))
+        else:
+            inner[0] += left
+            inner[-1] += right
+            rows.append(tuple(inner))
+    return Channel(tuple(rows))
+
+
+def laplace_excess_bound(n: int, epsilon: float, lipschitz: float = 1.0) -> float:
+    """What truncated Laplace can lose on n-step data beyond the optimum, whatever the prior.
+
+    ``3 lipschitz / (n (1 - exp(-epsilon))**2)`` (Theorem 14), for answers in [0, 1] and a loss
+    whose slope in the answer is at most ``lipschitz``.
+
+    :param n: number of steps between 0 and 1
+    :param epsilon: privacy loss from 0 to 1
+    :param lipschitz: bound on the slope: 1 for the distance, 2 for its square
+
+    >>> round(laplace_excess_bound(100, 2.0), 4)
+    0.0401
+    """
+    n, epsilon = whole("n", n), positive("epsilon", epsilon)
+    return 3.0 * positive("lipschitz", lipschitz) / (n * math.expm1(-epsilon) ** 2)
+
+
+def pixelated_prior(prior: Callable[[float], float], n: int) -> tuple[Fraction, ...]:
+    """A distribution on [0, 1] gathered onto {0, 1/n, ..., 1}, each part on its left end.
+
+    :param prior: the cumulative distribution function: the chance of at most x
+    :param n: number of steps
+
+    >>> print(*pixelated_prior(lambda x: x, 2))
+    1/2 1/2 0
+    """
+    n = whole("n", n)
+    if not callable(prior):
+        raise ValueError(f"prior ({prior!r}) must be a cumulative distribution function")
+    at = [0.0, *(float(prior(k / n)) for k in range(1, n)), 1.0]
+    parts = [Fraction(b) - Fraction(a) for a, b in zip(at[:-1], at[1:], strict=True)]
+    return distribution("prior", [*parts, Fraction(0)], n + 1)
+
+
+def _decay(epsilon: Any, decay: Any) -> Fraction:
+    if (epsilon is None) == (decay is None):
+        raise ValueError(f"give one of epsilon ({epsilon!r}) and decay ({decay!r})")
+    if decay is None:
+        value = positive("epsilon", epsilon)
+        a = Fraction(math.exp(-value))
+        if a in (0, 1):
+            raise ValueError(f"epsilon ({epsilon!r}) must be such that exp(-epsilon) is below 1")
+        return a
+    a = fraction("decay", decay)
+    if not 0 < a < 1:
+        raise ValueError(f"decay ({decay!r}) must be in (0, 1): it is exp(-epsilon)")
+    return a
+
+
+def _step(epsilon: Any, decay: Any, steps: int) -> Fraction:
+    if decay is None:
+        return _decay(None if epsilon is None else positive("epsilon", epsilon) / steps, None)
+    return root(_decay(epsilon, decay), steps)

@@ -1,0 +1,205 @@
+"""Remapping: turn a noisy answer into the decision that is best for a consumer's prior and loss.
+
+Post-processing, so the privacy map stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import opendp.prelude as dp
+
+from opendp_optimal.measure.direct import DirectMeasurement
+from opendp_optimal.spec.loss import Loss
+from opendp_optimal.spec.registry import named_loss
+from opendp_optimal_bayes._checks import Floats, distribution, floats
+from opendp_optimal_bayes._opendp import pure_function
+from opendp_optimal_bayes.law import Law, law_of
+from opendp_optimal_bayes.losses import LossLike, loss_matrix
+
+Prior = Sequence[Any] | Callable[[float], float]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What to do after each observation, and what it is worth.
+
+    :param law: of the mechanism before
+    :param decisions: the action after each observation of the law
+    :param before: expected loss of taking what is seen
+    :param after: expected loss of deciding by this rule
+    """
+
+    law: Law
+    decisions: tuple[float, ...]
+    before: float
+    after: float
+
+    def __call__(self, y: Any) -> Any:
+        """The best action after an observation.
+
+        :param y: a release of the mechanism
+        """
+        action = self.decisions[self.law.place(y)]
+        return int(action) if self.law.integer and action == int(action) else action
+
+
+def decision_rule(
+    law: Law, prior: Prior | None, loss: LossLike, actions: Sequence[Any] | None = None
+) -> Rule:
+    """The best rule for a consumer.
+
+    :param law: of the mechanism
+    :param prior: see :func:`remap`
+    :param loss: see :func:`remap`
+    :param actions: see :func:`remap`
+    """
+    weights = prior_weights(law, prior)
+    chosen = law.answers if actions is None else np.array([float(a) for a in actions])
+    if len(chosen) == 0:
+        raise ValueError("actions must not be empty")
+    joint = weights[:, None] * law.matrix
+    costs = _costs(loss, chosen, law.answers)
+    best = (costs @ joint).argmin(axis=0)
+    after = float((costs @ joint).min(axis=0).sum())
+    if actions is None:
+        # Seen values outside of the actions (the ends of an interval) cost what they cost.
+        seen = costs if law.integer else _costs(loss, law.observations, law.answers)
+        if len(seen) != len(law.observations):
+            raise ValueError(
+                f"loss (with {len(seen)} actions) must have {len(law.observations)}, one for "
+                "each answer, or actions must be given"
+            )
+        before = float((seen.T * joint).sum())
+    else:
+        nearest = np.abs(law.observations[:, None] - chosen).argmin(axis=1)
+        before = float((costs[nearest].T * joint).sum())
+    return Rule(law, tuple(chosen[best].tolist()), before, after)
+
+
+def prior_weights(law: Law, prior: Prior | None) -> Floats:
+    """The chance of each answer of a law.
+
+    :param law: of the mechanism
+    :param prior: see :func:`remap`
+    """
+    answers = law.answers
+    if prior is None:
+        return np.full(len(answers), 1 / len(answers))
+    if callable(prior):
+        density = np.array([float(prior(x)) for x in answers.tolist()])
+        if not np.all(np.isfinite(density)) or density.min() < 0 or not density.sum() > 0:
+            raise ValueError("prior must be a density: finite, not negative, not 0 everywhere")
+        return np.asarray(density / density.sum())
+    if law.integer:
+        return np.array([float(p) for p in distribution("prior", prior, len(answers))])
+    parts = np.array([float(p) for p in distribution("prior", prior)])
+    # A histogram over equal parts of the interval, spread evenly within each.
+    edges = np.linspace(0.0, 1.0, len(answers) + 1)
+    steps = np.linspace(0.0, 1.0, len(parts) + 1)
+    gathered = np.interp(edges, steps, np.concatenate([[0.0], np.cumsum(parts)]))
+    return np.asarray(np.diff(gathered) / np.diff(gathered).sum())
+
+
+class Remap(DirectMeasurement):
+    """A decision rule that waits for its mechanism: ``measurement >> remap(prior, loss)``.
+
+    By type a measurement, so that Python offers it ``measurement >> remap`` first; it can do
+    nothing else that a measurement can.
+    """
+
+    _type_ = dp.Measurement._type_
+
+    def __init__(self, build: Callable[[Any], Rule]) -> None:
+        """Remember how to build the rule."""
+        self._build = build
+
+    def __del__(self) -> None:
+        """Free nothing: there is nothing behind the pointer."""
+
+    def rule(self, measurement: dp.Measurement) -> Rule:
+        """The rule for a measurement, with the expected losses before and after.
+
+        :param measurement: the mechanism to decide after
+        """
+        return self._build(measurement)
+
+    def __rrshift__(self, measurement: Any) -> dp.Measurement:
+        """Decide after a measurement."""
+        if not isinstance(measurement, dp.Measurement):
+            raise ValueError("remap goes after a measurement")
+        rule = self._build(measurement)
+        whole = rule.law.integer and all(a == int(a) for a in rule.decisions)
+        chained: dp.Measurement = measurement >> pure_function(rule, "i64" if whole else "f64")
+        chained.rule = rule
+        return chained
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("a remap waits for its mechanism: write measurement >> remap(prior, loss)")
+
+    __call__ = invoke = map = check = __rshift__ = _refuse
+    input_domain = input_metric = output_measure = property(_refuse)
+    input_space = function = output_distance_type = property(_refuse)
+    input_distance_type = input_carrier_type = property(_refuse)
+
+    def __repr__(self) -> str:
+        """Show what it is."""
+        return "Remap(waiting for a measurement)"
+
+
+def remap(
+    prior: Prior | None = None,
+    loss: LossLike = "l1",
+    *,
+    actions: Sequence[Any] | None = None,
+    bounds: tuple[Any, Any] | None = None,
+) -> Remap:
+    """Decide as well as possible after a release: ``measurement >> remap(prior, loss)``.
+
+    The result has the privacy map of the measurement, and a ``rule`` with the expected losses
+    ``before`` and ``after``. Works after :func:`make_bounded_geometric`,
+    :func:`make_bounded_laplace` and OpenDP's own Laplace and geometric noise, also behind
+    transformations.
+
+    :param prior: chances of the answers. For integers, one for each of lo..hi; for real answers,
+        a density on [lo, hi] or the weights of a histogram of equal parts; uniform by default
+    :param loss: "l1", "l2", "pinball:LEVEL", a ``Loss`` of the error, a function of (action,
+        answer), or a matrix loss[w][x] with a row for each action
+    :param actions: what can be decided; the answers by default
+    :param bounds: (lo, hi) of the answers, for noise that is not bounded itself
+
+    >>> import opendp.prelude as dp
+    >>> from opendp_optimal_bayes import make_bounded_geometric, remap
+    >>> dp.enable_features("contrib")
+    >>> space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
+    >>> noisy = make_bounded_geometric(*space, lo=0, hi=50, epsilon=0.1)
+    >>> best = noisy >> remap(loss="l1")
+    >>> best.map(1) == noisy.map(1)
+    True
+    >>> round(best.rule.before, 3), round(best.rule.after, 3)
+    (7.939, 7.186)
+    """
+    if bounds is not None and (not hasattr(bounds, "__len__") or len(bounds) != 2):
+        raise ValueError(f"bounds ({bounds!r}) must be a pair (lo, hi)")
+    return Remap(
+        lambda measurement: decision_rule(law_of(measurement, bounds), prior, loss, actions)
+    )
+
+
+def _costs(loss: LossLike, actions: Floats, answers: Floats) -> Floats:
+    """The table loss[w, x] in floats."""
+    if isinstance(loss, str | Loss):
+        error = actions[:, None] - answers
+        of = named_loss(loss)
+        if of.name == "l1":
+            return np.abs(error)
+        if of.name == "l2":
+            return error**2
+        return np.array([[of(e) for e in row] for row in error.tolist()])
+    if callable(loss):
+        table = [[loss(w, x) for x in answers.tolist()] for w in actions.tolist()]
+        return floats(loss_matrix(table, range(len(answers)), range(len(actions))))
+    return floats(loss_matrix(loss, range(len(answers)), range(len(actions))))
