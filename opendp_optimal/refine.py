@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.certify.bound import no_prices
 from opendp_optimal.certify.rounding import falling, private_weights
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.model import shapes
@@ -23,7 +24,8 @@ from opendp_optimal.table import NoiseTable
 Progress = Callable[[str], None]
 Integers = NDArray[np.int64]
 
-_ATTEMPTS = 4
+_ATTEMPTS = 6
+_FINEST = 4096
 
 
 def refine(
@@ -38,7 +40,7 @@ def refine(
     count = fixed or min(limit, first_cells(problem, gap))
     best: NoiseTable | None = None
     failure: Exception | None = None
-    for _ in range(_ATTEMPTS):
+    for attempt in range(_ATTEMPTS):
         progress(f"{count} cells per sensitivity")
         found: NoiseTable | None = None
         try:
@@ -51,12 +53,16 @@ def refine(
             return best
         if count >= limit:
             break
-        # The gap falls with the square of the cells.
-        wanted = 1.03 * count * math.sqrt(min(found.gap, 4.0) / gap) if found else 2 * count
+        # The gap falls with the square of the cells, more or less: be bolder each time.
+        margin = 1.03 + 0.05 * attempt
+        wanted = margin * count * math.sqrt(min(found.gap, 4.0) / gap) if found else 2.0 * count
+        wanted = max(wanted, 1.05 * count)
         count = min(limit, max(count + 1, math.ceil(wanted)))
+    if best is None or not fixed:
+        best = _with_closed_form(problem, best)
     if best is None:
         raise _no_table(problem, failure)
-    return best if fixed else _with_closed_form(problem, best)
+    return best
 
 
 def _no_table(problem: NoiseProblem, failure: Exception | None) -> Exception:
@@ -128,28 +134,29 @@ def _better(best: NoiseTable | None, new: NoiseTable) -> NoiseTable:
     )
 
 
-def _with_closed_form(problem: NoiseProblem, best: NoiseTable) -> NoiseTable:
-    """A truncated staircase on a very fine lattice, if it is better than what was found."""
-    plain = problem.kind == "real" and problem.support is None and problem.impossible is None
-    if not plain or not problem.folded:
+def _with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTable | None:
+    """A truncated staircase on a very fine lattice, if it is better than what was found.
+
+    Where no prices were found either, it is certified by none: its lower bound is that of the loss.
+    """
+    if problem.support is not None or problem.impossible is not None:
         return best
-    finest = 4096
-    wanted = math.ceil(12 * (1 + math.exp(problem.epsilon / 2)))
-    cells = min(finest, max(best.cells, wanted))
+    wanted = math.ceil(12 * (1 + math.exp(min(problem.epsilon, 20.0) / 2)))
+    cells = problem.integer_sensitivity or min(_FINEST, max(best.cells if best else 1, wanted))
     cost = problem.cost(cells, cells * 3)
     values = floats(cost.upper, cost.denominator)
     top = shapes.best_top(problem.epsilon, cells, values, cells * 3)
     radius = shapes.truncation_radius(problem.epsilon, problem.delta * 0.999, cells, top)
     law = shapes.staircase(problem.epsilon * (1 - 2.0**-40), cells, radius, top)
-    reference = shapes.staircase(problem.epsilon * (1 - 2.0**-40), cells, radius, top)
+    dual = best.dual if best else no_prices(cells)
     try:
         weights, atom = private_weights(
-            law, 0.0, reference, cells=cells, epsilon=problem.epsilon, delta=problem.delta
+            law, 0.0, law, cells=cells, epsilon=problem.epsilon, delta=problem.delta
         )
         costs = None
-        if best.costs is not None:
-            costs = (problem.cost(cells, radius), best.costs[1])
-        candidate = NoiseTable.rounded(problem, cells, weights, atom, best.dual, costs=costs)
+        if problem.loss.custom:
+            costs = (problem.cost(cells, radius), problem.cost(dual.cells, dual.reach))
+        candidate = NoiseTable.rounded(problem, cells, weights, atom, dual, costs=costs)
     except CertificateError:
         return best
-    return candidate if candidate.upper < best.upper else best
+    return candidate if best is None or candidate.upper < best.upper else best

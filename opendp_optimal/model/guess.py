@@ -9,16 +9,19 @@ from opendp_optimal.spec.baselines import staircase_step
 from opendp_optimal.spec.problem import NoiseProblem
 
 _MOST_TERMS = 300_000
+_HOPELESS = 12.0
+"""Beyond this epsilon the highest step is narrower than any cell, and a fine lattice is in vain."""
 
 
 def most_cells(problem: NoiseProblem) -> int:
     """The finest lattice whose programme stays within bounds of time and memory."""
+    most = _MOST_TERMS if problem.epsilon <= _HOPELESS else _MOST_TERMS // 10
     count = 1
     while count < 4096:
         following = count + max(1, count // 8)
         _, radius = lattice_radii(problem, following)
         sides = 1 if problem.folded else 4
-        if sides * following * (radius + following) > _MOST_TERMS:
+        if sides * following * (radius + following) > most:
             break
         count = following
     return count
