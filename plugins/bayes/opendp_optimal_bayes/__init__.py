@@ -21,13 +21,16 @@ from opendp_optimal_bayes.measure import (
     then_bounded_geometric,
     then_bounded_laplace,
 )
+from opendp_optimal_bayes.optimal import OptimalChannel, optimal_channel
 from opendp_optimal_bayes.refinement import Refinement, refines
 from opendp_optimal_bayes.remap import Remap, Rule, remap
+from opendp_optimal_bayes.table import make_optimal_channel, then_optimal_channel
 
 __all__ = [
     "Channel",
     "Hyper",
     "Law",
+    "OptimalChannel",
     "Refinement",
     "Remap",
     "Rule",
@@ -39,6 +42,8 @@ __all__ = [
     "loss_matrix",
     "make_bounded_geometric",
     "make_bounded_laplace",
+    "make_optimal_channel",
+    "optimal_channel",
     "pixelated_laplace_channel",
     "pixelated_prior",
     "refines",
@@ -47,6 +52,7 @@ __all__ = [
     "step_geometric_channel",
     "then_bounded_geometric",
     "then_bounded_laplace",
+    "then_optimal_channel",
 ]
 
 register()

@@ -81,7 +81,7 @@ def distribution(name: str, values: Any, size: int | None = None) -> tuple[Fract
     exact = tuple(fraction(name, v) for v in items)
     if min(exact) < 0:
         raise ValueError(f"{name} has a negative chance ({float(min(exact)):g})")
-    total = sum(exact)
+    total = sum(exact, Fraction(0))
     if total == 1:
         return exact
     inexact = any(isinstance(v, float | np.floating) for v in items)

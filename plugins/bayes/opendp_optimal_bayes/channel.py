@@ -50,7 +50,7 @@ class Hyper:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Channel:
     """A row-stochastic matrix: ``rows[x][y]`` is the chance of observing y when the answer is x.
 
@@ -66,9 +66,9 @@ class Channel:
 
     rows: tuple[Row, ...]
 
-    def __post_init__(self) -> None:
+    def __init__(self, rows: Any) -> None:
         """Check that every row is a distribution."""
-        given = self.rows
+        given = rows
         if isinstance(given, np.ndarray):
             given = given.tolist()
         if isinstance(given, str) or not hasattr(given, "__iter__"):
@@ -110,9 +110,7 @@ class Channel:
 
         :param prior: chances of the answers
         """
-        return tuple(
-            sum(column, Fraction(0)) for column in zip(*self.joint(prior), strict=True)
-        )
+        return tuple(sum(column, Fraction(0)) for column in zip(*self.joint(prior), strict=True))
 
     def posteriors(self, prior: Any) -> tuple[Row | None, ...]:
         """What is believed of the answer after each observation; None after impossible ones.
@@ -234,11 +232,7 @@ class Channel:
                 if any(a > -math.inf and b == -math.inf for a, b in zip(row, other, strict=True)):
                     return math.inf
                 d = distances[x][z]
-                top, y = max(
-                    (a - b, y)
-                    for y, (a, b) in enumerate(zip(row, other, strict=True))
-                    if b > -math.inf
-                )
+                top = max(a - b for a, b in zip(row, other, strict=True) if b > -math.inf)
                 if d == 0:
                     if self.rows[x] != self.rows[z]:
                         return math.inf

@@ -6,6 +6,7 @@ continuous queries*. Privacy is stated by ``epsilon`` or, exactly, by ``decay = 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -130,7 +131,7 @@ def pixelated_prior(prior: Callable[[float], float], n: int) -> tuple[Fraction, 
     if not callable(prior):
         raise ValueError(f"prior ({prior!r}) must be a cumulative distribution function")
     at = [0.0, *(float(prior(k / n)) for k in range(1, n)), 1.0]
-    parts = [Fraction(b) - Fraction(a) for a, b in zip(at[:-1], at[1:], strict=True)]
+    parts = [Fraction(b) - Fraction(a) for a, b in itertools.pairwise(at)]
     return distribution("prior", [*parts, Fraction(0)], n + 1)
 
 

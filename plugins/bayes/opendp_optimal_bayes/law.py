@@ -44,8 +44,8 @@ class Law:
             count = int(self.hi - self.lo) + 1
             if count > MOST_ANSWERS:
                 raise ValueError(f"lo..hi holds {count} answers; at most {MOST_ANSWERS}")
-            return np.arange(count) + lo
-        return lo + (hi - lo) * (np.arange(PARTS) + 0.5) / PARTS
+            return np.asarray(np.arange(count) + lo, np.float64)
+        return np.asarray(lo + (hi - lo) * (np.arange(PARTS) + 0.5) / PARTS, np.float64)
 
     @cached_property
     def observations(self) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -74,6 +75,6 @@ def is_legal(loss: Any) -> bool:
         if any(len(v) > 1 for v in values):
             return False
         flat = [next(iter(v)) for v in values]
-        if any(a > b for a, b in zip(flat[:-1], flat[1:], strict=True)):
+        if any(a > b for a, b in itertools.pairwise(flat)):
             return False
     return True

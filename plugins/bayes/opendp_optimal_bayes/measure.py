@@ -164,9 +164,7 @@ def _scalar(input_domain: dp.Domain, input_metric: dp.Metric) -> Space:
     return space
 
 
-def _widened(
-    input_domain: dp.Domain, input_metric: dp.Metric, space: Space
-) -> dp.Transformation:
+def _widened(input_domain: dp.Domain, input_metric: dp.Metric, space: Space) -> dp.Transformation:
     """Integers of a type without native noise as integers of one that has it."""
     wide = "u64" if space.carrier == "usize" else "i64"
     same: Callable[[Any], Any] = lambda x: x  # noqa: E731 (a type for the checker)

@@ -127,9 +127,7 @@ def _nearest(a: Channel, b: Channel) -> tuple[Floats, Floats]:
     product = sparse.kron(sparse.csr_array(a.matrix), sparse.eye_array(outputs))
     eye = sparse.eye_array(cells)
     rows = sparse.kron(sparse.eye_array(middle), np.ones((1, outputs)))
-    equal = sparse.block_array(
-        [[product, eye, -eye], [rows, None, None]], format="csr"
-    )
+    equal = sparse.block_array([[product, eye, -eye], [rows, None, None]], format="csr")
     cost = np.concatenate([np.zeros(middle * outputs), np.ones(2 * cells)])
     result = linprog(
         cost,

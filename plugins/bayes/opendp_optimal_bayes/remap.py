@@ -34,7 +34,7 @@ class Rule:
     """
 
     law: Law
-    decisions: tuple[float, ...]
+    decisions: tuple[Any, ...]
     before: float
     after: float
 
@@ -43,8 +43,7 @@ class Rule:
 
         :param y: a release of the mechanism
         """
-        action = self.decisions[self.law.place(y)]
-        return int(action) if self.law.integer and action == int(action) else action
+        return self.decisions[self.law.place(y)]
 
 
 def decision_rule(
@@ -61,6 +60,9 @@ def decision_rule(
     chosen = law.answers if actions is None else np.array([float(a) for a in actions])
     if len(chosen) == 0:
         raise ValueError("actions must not be empty")
+    named: Sequence[Any] = chosen.tolist() if actions is None else list(actions)
+    if actions is None and law.integer:
+        named = range(int(law.lo), int(law.hi) + 1)
     joint = weights[:, None] * law.matrix
     costs = _costs(loss, chosen, law.answers)
     best = (costs @ joint).argmin(axis=0)
@@ -77,7 +79,7 @@ def decision_rule(
     else:
         nearest = np.abs(law.observations[:, None] - chosen).argmin(axis=1)
         before = float((costs[nearest].T * joint).sum())
-    return Rule(law, tuple(chosen[best].tolist()), before, after)
+    return Rule(law, tuple(named[i] for i in best.tolist()), before, after)
 
 
 def prior_weights(law: Law, prior: Prior | None) -> Floats:
@@ -132,8 +134,7 @@ class Remap(DirectMeasurement):
         if not isinstance(measurement, dp.Measurement):
             raise ValueError("remap goes after a measurement")
         rule = self._build(measurement)
-        whole = rule.law.integer and all(a == int(a) for a in rule.decisions)
-        chained: dp.Measurement = measurement >> pure_function(rule, "i64" if whole else "f64")
+        chained: dp.Measurement = measurement >> pure_function(rule, _type_of(rule.decisions))
         chained.rule = rule
         return chained
 
@@ -187,6 +188,15 @@ def remap(
     return Remap(
         lambda measurement: decision_rule(law_of(measurement, bounds), prior, loss, actions)
     )
+
+
+def _type_of(actions: Sequence[Any]) -> str:
+    """OpenDP's name of a type that holds every action."""
+    if all(isinstance(a, int) and not isinstance(a, bool) for a in actions):
+        if min(actions) >= -(2**63) and max(actions) < 2**63:
+            return "i64"
+        return "u64"
+    return "f64" if all(isinstance(a, float) for a in actions) else "ExtrinsicObject"
 
 
 def _costs(loss: LossLike, actions: Floats, answers: Floats) -> Floats:
