@@ -1,4 +1,4 @@
-"""Arguments checked at the door; every message names the argument, its value and what was wanted."""
+"""Arguments checked at the door: messages name the argument, its value and what was wanted."""
 
 from __future__ import annotations
 

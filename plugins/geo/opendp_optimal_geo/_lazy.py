@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from opendp_optimal.sample.words import Source
-
 from opendp_optimal_geo.envelope import (
     BEYOND,
     BEYOND_SHIFT,
@@ -84,9 +83,7 @@ def settle(
         v.extend()
 
 
-def settle_beyond(
-    shape: Shape, rate: Fraction, unit: int, v: Digits, source: Source
-) -> int | None:
+def settle_beyond(shape: Shape, rate: Fraction, unit: int, v: Digits, source: Source) -> int | None:
     """Decide about a place in the tail: its integer if it is kept, else None."""
     env, table, turns = envelope(shape), slots(shape), 1
     while True:

@@ -36,16 +36,19 @@ def laplace_radius(
     direction the moment generating function of a look of rate e is at most
     ``(1 - (t/e)^2)^(-(d+1)/2)``, exactly so for real vectors; on the integers it is larger by at
     most ``exp(slack)`` in total, because neither density nor tilt vary by more within a cell. On
-    the line no slack is needed, since sinh(t/2)/sinh(e/2) <= t/e.
+    the line it is not, since sinh(t/2)/sinh(e/2) <= t/e. One look on the line has the exact tail
+    ``exp(-h) * 2/(1 + exp(-a)) <= exp(a/2 - h)``, a the rate per grid step.
 
     :param dimension: length of the vectors
     :param beta: failure probability
     :param split: rate of each look
-    :param slack: 1.5 * sqrt(d) * (sum of the rates per grid step); 0 on the line
+    :param slack: 1.5 * sqrt(d) * (sum of the rates per grid step)
 
-    >>> 7.5 < laplace_radius(1, 0.001, [1.0]) < 10.0
-    True
+    >>> round(laplace_radius(1, 0.001, [1.0]), 3)
+    6.908
     """
+    if dimension == 1 and len(split) == 1:
+        return (math.log(1.0 / beta) + slack) / split[0] * (1.0 + 1e-9)
     squares = math.fsum(f * f for f in split)
     steps = [f / squares for f in split]  # weight / rate
     if dimension == 1:

@@ -77,4 +77,5 @@ def exp_many(x: FloatArray) -> FloatArray:
     f = clipped - whole / STEPS
     series = 1.0 - f * (1.0 - f * (0.5 - f * (1.0 / 6.0 - f * (1.0 / 24.0))))
     head: FloatArray = _table()[whole.astype(np.intp)]
-    return head * series
+    head *= series
+    return head

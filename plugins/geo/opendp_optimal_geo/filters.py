@@ -41,6 +41,7 @@ class Filter:
     gaussian_only = False
 
     def __init__(self, capacity: Any) -> None:
+        """Start with nothing charged."""
         self.capacity = fraction("capacity", capacity)
         self._total = Fraction(0)
 
@@ -62,7 +63,9 @@ class Filter:
         """
         exact = fraction("price", price, zero=True)
         if self.gaussian_only and not gaussian and exact > 0:
-            raise ValueError("gaussian (False) must be True: this filter prices Gaussian noise only")
+            raise ValueError(
+                "gaussian (False) must be True: this filter prices Gaussian noise only"
+            )
         return self._total + exact <= self.capacity
 
     def charge(self, price: Any, *, gaussian: bool = False) -> bool:
@@ -97,6 +100,7 @@ class GpFilter(Filter):
     unit = "epsilon per unit of distance"
 
     def __init__(self, budget: Any) -> None:
+        """Start with nothing charged."""
         super().__init__(fraction("budget", budget))
 
 
@@ -112,6 +116,7 @@ class CgpFilter(Filter):
     unit = "rho per squared unit of distance"
 
     def __init__(self, budget: Any) -> None:
+        """Start with nothing charged."""
         super().__init__(fraction("budget", budget))
 
 
@@ -135,6 +140,7 @@ class ApproxGpFilter(Filter):
     unit = "rho per squared unit of distance"
 
     def __init__(self, budget: Any, *, delta: Any, reach: Any) -> None:
+        """Work out the capacity."""
         bound = positive("budget", budget)
         self.delta, self.reach = share("delta", delta), positive("reach", reach)
         self.budget = bound
@@ -167,6 +173,7 @@ class GaussianFilter(Filter):
     gaussian_only = True
 
     def __init__(self, budget: Any, *, delta: Any, reach: Any) -> None:
+        """Work out the capacity."""
         bound = positive("budget", budget)
         self.delta, self.reach = share("delta", delta), positive("reach", reach)
         self.budget = bound

@@ -77,6 +77,8 @@ def look_ticks(allotment: Ticks, split: tuple[float, ...], look: int) -> Ticks:
     def until(last: int) -> Ticks:
         if last == len(split):
             return allotment
-        return np.floor(allotment * sum(split[:last])).astype(np.int64)
+        ticks: Ticks = np.floor(allotment * sum(split[:last])).astype(np.int64)
+        return ticks
 
-    return until(look + 1) - until(look)
+    price: Ticks = until(look + 1) - until(look)
+    return price

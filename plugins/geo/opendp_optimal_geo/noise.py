@@ -43,7 +43,7 @@ FloatArray = NDArray[np.float64]
 Rates = float | FloatArray
 
 CHUNK = 1 << 15
-PLACE_BITS = 40
+PLACE_BITS = 36
 LARGEST_UNIT = (1 << (64 - PLACE_BITS)) - 1
 """A strip may hold this many integers: the product with a place fits one word."""
 TOLERANCE = 2.0**-18
@@ -62,7 +62,7 @@ def gaussian_noise(rate: Rates, count: int, *, source: Source = secure_bytes) ->
     :param source: gives so many random bytes; only a cryptographic one makes a release private
 
     >>> z = gaussian_noise(0.5 / 100.0**2, 10_000)
-    >>> 95 < z.std() < 105
+    >>> 95 < float(z.std()) < 105
     True
     """
     return _draw("gaussian", rate, count, source)
@@ -76,7 +76,7 @@ def laplace_noise(rate: Rates, count: int, *, source: Source = secure_bytes) -> 
     :param source: gives so many random bytes; only a cryptographic one makes a release private
 
     >>> z = laplace_noise(0.01, 10_000)
-    >>> 90 < abs(z).mean() < 110
+    >>> 90 < float(abs(z).mean()) < 110
     True
     """
     return _draw("laplace", rate, count, source)
@@ -144,6 +144,18 @@ def _keep_vector(z: list[int], rate: Fraction, slow: Fraction, v: Digits) -> boo
         if decided is not None:
             return decided
         v.extend()
+
+
+def smallest_rate(*, pure: bool) -> float:
+    """Return a rate that noise can be drawn with, close to the smallest.
+
+    :param pure: for Laplace noise in place of Gaussian noise
+
+    >>> len(gaussian_noise(smallest_rate(pure=False), 3))
+    3
+    """
+    scale = (LARGEST_UNIT - 2) / envelope("laplace" if pure else "gaussian").width
+    return (1.0 if pure else 0.5 / scale) / scale * (1.0 + 1e-9)
 
 
 def _units(shape: Shape, rates: FloatArray) -> tuple[NDArray[np.uint64], float]:
@@ -214,13 +226,14 @@ def _propose(
 ) -> tuple[Integers, NDArray[np.intp]]:
     """Propose as many integers as asked; return them and the indices of those not kept.
 
-    One word: 16 bits choose the strip, 8 are the first digits of the decision, 40 the place.
+    Of one word, 16 bits choose the strip, 8 are the first digits of the decision, and 36 are the
+    place.
     """
     word = words(count, source)
     slot = (word & np.uint64(0xFFFF)).astype(np.intp)
     strip = slots(shape).take(slot).astype(np.int64)
     digit = (word >> np.uint64(16)).astype(np.uint8)
-    place = (word >> np.uint64(24)) * units
+    place = (word >> np.uint64(64 - PLACE_BITS)) * units
     if shape == "gaussian":
         place += np.uint64(1 << (PLACE_BITS - 1))  # rounds to the nearest integer
     z = (place >> np.uint64(PLACE_BITS)).astype(np.int64) + strip * units.astype(np.int64)
@@ -249,7 +262,7 @@ def _look_closer(
 ) -> NDArray[np.bool_]:
     """Decide about some of the proposals with the density itself; may write into ``z``."""
     unit, rate = _pick(units, which), _pick(rates, which)
-    strips, digits, places = strip[which], digit[which], word[which] >> np.uint64(24)
+    strips, digits, places = strip[which], digit[which], word[which] >> np.uint64(64 - PLACE_BITS)
     more = words(len(which), source)
     beyond = strips == BEYOND
     inner = np.where(strips >= 0, strips, -strips - 1)
@@ -263,9 +276,7 @@ def _look_closer(
     uniform = (more >> np.uint64(11)) * 2.0**-53
     kept = uniform < chance
     carry = (places * unit + np.uint64(_half(shape))) & np.uint64((1 << PLACE_BITS) - 1)
-    unsettled = (np.abs(uniform - chance) < TOLERANCE) | (
-        carry > np.uint64(1 << PLACE_BITS) - unit
-    )
+    unsettled = (np.abs(uniform - chance) < TOLERANCE) | (carry > np.uint64(1 << PLACE_BITS) - unit)
     # Beyond: kept so rarely that the first digits decide, except once in 2**24.
     kept[beyond] = False
     unsettled[beyond] = more[beyond] >> np.uint64(64 - TAIL_BITS) == 0

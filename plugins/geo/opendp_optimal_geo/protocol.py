@@ -49,6 +49,7 @@ class LocalProtocol:
     """
 
     def __init__(self, budget: Filter, components: Mapping[str, Any] | Any = None) -> None:
+        """Keep the data behind the filter."""
         if not isinstance(budget, Filter):
             raise ValueError(f"budget ({budget!r}) must be a filter")
         self.filter = budget

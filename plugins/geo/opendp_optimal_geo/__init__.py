@@ -1,0 +1,110 @@
+"""Geo-privacy for OpenDP: exact noise on a grid, privacy filters, adaptive budgets.
+
+Each user has a budget and answers with noise of their own. Looking several times, cheaply, and
+only at those who may still matter, saves budget for later queries (Liang, Yi: *Adaptive Privacy
+Budgeting*).
+"""
+
+from opendp_optimal_geo._looker import Request
+from opendp_optimal_geo.answers import Answer, Round
+from opendp_optimal_geo.audit import (
+    AuditReport,
+    audit_looks,
+    audit_population,
+    clopper_pearson,
+    gaussian_power,
+)
+from opendp_optimal_geo.bounds import gaussian_radius, laplace_radius
+from opendp_optimal_geo.context import BudgetError, filter_context, make_filter
+from opendp_optimal_geo.filters import (
+    ApproxGpFilter,
+    CgpFilter,
+    Filter,
+    GaussianFilter,
+    GpFilter,
+    approximate_loss,
+    gaussian_delta,
+    simple_loss,
+)
+from opendp_optimal_geo.measure import (
+    make_grid_gaussian,
+    make_grid_laplace,
+    register,
+    then_grid_gaussian,
+    then_grid_laplace,
+)
+from opendp_optimal_geo.noise import gaussian_noise, laplace_noise, planar_laplace_noise
+from opendp_optimal_geo.population import Population
+from opendp_optimal_geo.projection import project, unproject
+from opendp_optimal_geo.protocol import LocalProtocol, Reply, Status
+from opendp_optimal_geo.queries import DensityMap
+from opendp_optimal_geo.regions import rectangle, threshold_shift
+from opendp_optimal_geo.schedule import Schedule, even_rule, saving_rule, spread_rule
+from opendp_optimal_geo.scores import DistanceTo, SignedDistance
+from opendp_optimal_geo.threshold import Curator
+from opendp_optimal_geo.transform import (
+    make_distance_to_point,
+    make_projection,
+    make_signed_distance,
+    projected_distance,
+    then_distance_to_point,
+    then_projection,
+    then_signed_distance,
+)
+
+__all__ = [
+    "Answer",
+    "ApproxGpFilter",
+    "AuditReport",
+    "BudgetError",
+    "CgpFilter",
+    "Curator",
+    "DensityMap",
+    "DistanceTo",
+    "Filter",
+    "GaussianFilter",
+    "GpFilter",
+    "LocalProtocol",
+    "Population",
+    "Reply",
+    "Request",
+    "Round",
+    "Schedule",
+    "SignedDistance",
+    "Status",
+    "approximate_loss",
+    "audit_looks",
+    "audit_population",
+    "clopper_pearson",
+    "even_rule",
+    "filter_context",
+    "gaussian_delta",
+    "gaussian_noise",
+    "gaussian_power",
+    "gaussian_radius",
+    "laplace_noise",
+    "laplace_radius",
+    "make_distance_to_point",
+    "make_filter",
+    "make_grid_gaussian",
+    "make_grid_laplace",
+    "make_projection",
+    "make_signed_distance",
+    "planar_laplace_noise",
+    "project",
+    "projected_distance",
+    "rectangle",
+    "register",
+    "saving_rule",
+    "simple_loss",
+    "spread_rule",
+    "then_distance_to_point",
+    "then_grid_gaussian",
+    "then_grid_laplace",
+    "then_projection",
+    "then_signed_distance",
+    "threshold_shift",
+    "unproject",
+]
+
+register()

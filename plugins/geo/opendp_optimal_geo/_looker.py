@@ -1,0 +1,220 @@
+"""How a population is asked: noisy points or noisy scores, with the bounds that belong to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal.spec.exact import float_down, float_up
+from opendp_optimal_geo.bounds import gaussian_radius, laplace_radius
+from opendp_optimal_geo.looks import FEWEST_TICKS
+from opendp_optimal_geo.noise import (
+    gaussian_noise,
+    laplace_noise,
+    planar_laplace_noise,
+    smallest_rate,
+)
+from opendp_optimal_geo.prices import Ledger, Ticks, Users
+from opendp_optimal_geo.scores import SCORE_ERROR, Score
+
+FloatArray = NDArray[np.float64]
+Grid = NDArray[np.int32]
+
+SCORE_STEPS = 256
+"""Scores are rounded to this many steps per grid step of the data."""
+
+_SAFE = 1.0 - 2.0**-48
+"""Makes a product of floats smaller than the exact one."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What clients of their own are sent in a look.
+
+    :param users: who is asked
+    :param prices: what each is charged: at most this may be spent on the answer
+    :param score: what to send a noisy value of; None for the point itself
+    :param component: which data is meant
+    """
+
+    users: Users
+    prices: FloatArray
+    score: Score | None
+    component: str
+
+
+Clients = Callable[[Request], FloatArray]
+"""Returns noisy scores, or noisy points as rows; NaN for no answer."""
+
+
+class Steward(Protocol):
+    """Who keeps the budgets."""
+
+    ledger: Ledger
+
+    def charge(self, users: Users, ticks: Ticks) -> NDArray[np.bool_]:
+        """Charge before a look."""
+
+
+def lipschitz(dimension: int) -> float:
+    """Return by how much a rounded score can change per unit of distance between grid points.
+
+    A score rounded to 1/256 of the grid, with floating-point errors of at most 2^-44 of the largest
+    coordinate (2^31 grid steps), changes by at most its distance plus ``2^-8 + 2 * 2^-13 sqrt(d)``
+    grid steps; different grid points are at least one grid step apart.
+
+    :param dimension: length of the points
+    """
+    error = SCORE_ERROR * 2.0**31 * math.sqrt(dimension)
+    return (1.0 + 1.0 / SCORE_STEPS + 2.0 * error) * (1.0 + 2.0**-40)
+
+
+@dataclass
+class GridLooker:
+    """Asks the users of one population about one score; the noise is drawn here.
+
+    :param steward: keeps the budgets
+    :param data: points in grid steps, or clients of their own
+    :param grid: length of a grid step
+    :param dimension: length of the points
+    :param score: what is estimated
+    :param method: "point" or "distance"
+    :param pure: Laplace noise (GP) in place of Gaussian noise (CGP)
+    :param split: share of each look
+    :param allotment: ticks for each user
+    :param component: name of the data
+    """
+
+    steward: Steward
+    data: Grid | Clients
+    grid: float
+    dimension: int
+    score_of: Score
+    method: str
+    pure: bool
+    split: tuple[float, ...]
+    allotment: Ticks
+    component: str
+    _known: FloatArray | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Work out the noise for one tick, rounded against ourselves."""
+        self.columns = self.dimension if self.method == "point" else 0
+        self.step = self.grid if self.columns else self.grid / SCORE_STEPS
+        self.stretch = 1.0 if self.columns else lipschitz(self.dimension)
+        tick = self.steward.ledger.tick
+        self.tick = float(tick)
+        scale = self.step / self.stretch
+        self.rate = float_down(tick) * (scale if self.pure else scale * scale) * _SAFE
+        largest = float(self.allotment.max(initial=0)) * float_up(tick) * self.grid
+        self.slack = 1.5 * math.sqrt(self.columns or 1) * largest
+        self._radius: dict[tuple[int, float], float] = {}
+
+    def check_noise(self) -> None:
+        """Refuse prices so small that the noise would not fit the grid; nothing is charged."""
+        asked = self.allotment[self.allotment > 0]
+        if len(asked) and isinstance(self.data, np.ndarray):
+            fewest = float(asked.min()) * min(self.split) * (1.0 - 1.0 / FEWEST_TICKS)
+            rate = self.rate * fewest * _SAFE
+            if self.pure and self.columns:
+                rate /= math.sqrt(self.columns)
+            if rate < smallest_rate(pure=self.pure):
+                raise ValueError(
+                    f"grid ({self.grid!r}) must be coarser for looks as cheap as "
+                    f"{fewest * self.tick:.3g}"
+                )
+
+    def charge(self, users: Users, ticks: Ticks) -> NDArray[np.bool_]:
+        """Charge a look before it is run."""
+        return self.steward.charge(users, ticks)
+
+    def look(self, users: Users, ticks: Ticks) -> FloatArray:
+        """Return noisy points or scores."""
+        if not isinstance(self.data, np.ndarray):
+            return self._ask_clients(self.data, users, ticks)
+        rates: float | FloatArray = self.rate * ticks.astype(np.float64) * _SAFE
+        if len(ticks) and ticks.min() == ticks.max():
+            rates = float(np.asarray(rates)[0])
+        if not self.columns:
+            values = self._scores(users)
+            noise = (laplace_noise if self.pure else gaussian_noise)(rates, len(users))
+            values += noise
+        elif self.pure:
+            values = self.data[users].astype(np.float64)
+            values += planar_laplace_noise(rates, len(users), self.columns)
+        else:
+            values = self.data[users].astype(np.float64)
+            many = np.repeat(rates, self.columns) if isinstance(rates, np.ndarray) else rates
+            values += gaussian_noise(many, values.size).reshape(values.shape)
+        values *= self.step
+        return values
+
+    def _ask_clients(self, clients: Clients, users: Users, ticks: Ticks) -> FloatArray:
+        score = None if self.columns else self.score_of
+        prices = ticks.astype(np.float64) * float_down(self.steward.ledger.tick) * _SAFE
+        values = np.array(clients(Request(users, prices, score, self.component)), np.float64)
+        shape = (len(users), self.columns) if self.columns else (len(users),)
+        if values.shape != shape:
+            raise ValueError(f"clients returned shape {values.shape}, {shape} was wanted")
+        return values
+
+    def _scores(self, users: Users) -> FloatArray:
+        """Return true scores in steps, rounded; worked out once for every user."""
+        assert isinstance(self.data, np.ndarray)
+        if self._known is None:
+            self._known = np.full(len(self.data), np.nan)
+        known = self._known[users]
+        new = np.isnan(known)
+        if new.any():
+            fresh = users[new]
+            exact = self.score_of(self.data[fresh].astype(np.float64) * self.grid)
+            known[new] = self._known[fresh] = np.rint(exact / self.step)
+        return known
+
+    def weight(self, ticks: Ticks, look: int) -> FloatArray:
+        """Return inverse variances, up to a factor."""
+        if self.pure:
+            return np.full(len(ticks), self.split[look] ** 2)
+        return ticks.astype(np.float64)
+
+    def score(self, averages: FloatArray) -> FloatArray:
+        """Return estimated scores."""
+        return self.score_of(averages) if self.columns else averages
+
+    def scale(self, users: Users, weights: FloatArray) -> FloatArray:
+        """Return the standard deviation of the averages, per coordinate."""
+        if self.pure:
+            squares = math.fsum(f * f for f in self.split)
+            share = self.allotment[users].astype(np.float64) * (self.tick * math.sqrt(squares))
+            deviation: FloatArray = math.sqrt(2.0) * self.stretch / share
+            return deviation
+        return self.stretch / np.sqrt(2.0 * self.tick * weights)
+
+    def width(self, users: Users, weights: FloatArray, look: int, beta: float) -> FloatArray:
+        """Return error bounds, for the average after a look (from 0)."""
+        size = self.columns or 1
+        spread: FloatArray
+        if self.pure:
+            radius = self._laplace(look, beta) / (1.0 - 1.0 / FEWEST_TICKS)
+            price = self.allotment[users].astype(np.float64) * self.tick
+            spread = radius * self.stretch / price
+            # A user who halted on the way has fewer looks than the bound is for.
+            whole = math.fsum(f * f for f in self.split[: look + 1])
+            spread = np.where(weights < whole * (1.0 - 1e-9), math.inf, spread)
+        else:
+            spread = self.scale(users, weights) * gaussian_radius(size, beta)
+        rounding = self.step * (math.sqrt(size) / 2.0 if self.columns else 1.0)
+        rounding += self.grid * SCORE_ERROR * 2.0**31
+        return spread * (1.0 + 1e-9) + rounding
+
+    def _laplace(self, look: int, beta: float) -> float:
+        if (look, beta) not in self._radius:
+            self._radius[look, beta] = laplace_radius(
+                self.columns or 1, beta, self.split[: look + 1], slack=self.slack
+            )
+        return self._radius[look, beta]

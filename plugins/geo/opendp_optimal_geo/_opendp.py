@@ -1,0 +1,33 @@
+"""The only module that touches private or untyped parts of OpenDP 0.16, each named and tested."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import opendp.prelude as dp
+from opendp.core import new_function
+from opendp.measurements import make_user_measurement
+from opendp.metrics import user_distance
+from opendp.mod import OdometerQueryable, _PartialConstructor
+from opendp.transformations import make_user_transformation
+
+__all__ = [
+    "OdometerQueryable",
+    "make_user_measurement",
+    "make_user_transformation",
+    "metric_name",
+    "new_function",
+    "partial",
+    "user_distance",
+]
+
+
+def partial(build: Callable[[dp.Domain, dp.Metric], Any]) -> Any:
+    """Return what a ``then_`` function returns: a constructor that waits for its input space."""
+    return _PartialConstructor(build)
+
+
+def metric_name(metric: dp.Metric) -> str:
+    """Return a metric's name without its parameters."""
+    return str(metric).split("(")[0]

@@ -1,0 +1,160 @@
+"""A statistical audit of released looks, with exact binomial tails.
+
+Users at two places release what they release; for thresholds fixed beforehand, exact bounds on
+both error rates of telling the places apart are compared with what the claim allows. A claim is
+refuted when even the bounds contradict it; a true claim is refuted with probability at most
+``false_alarm``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, ndtr, ndtri
+
+from opendp_optimal_geo._checks import choice, count, positive, share
+from opendp_optimal_geo.elimination import start, take_look
+from opendp_optimal_geo.population import Population
+from opendp_optimal_geo.scores import DistanceTo
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What an audit found.
+
+    :param claimed: the loss claimed between the two places: epsilon, or mu of a Gaussian mechanism
+    :param proven: the loss is at least this, except with probability ``false_alarm``
+    :param draws: releases from each place
+    :param false_alarm: probability, at most, of refuting a true claim
+    """
+
+    claimed: float
+    proven: float
+    draws: int
+    false_alarm: float
+
+    @property
+    def violated(self) -> bool:
+        """Whether the claim is refuted."""
+        return self.proven > self.claimed
+
+
+def clopper_pearson(hits: int, draws: int, alpha: float) -> tuple[float, float]:
+    """Return exact lower and upper bounds on a probability, each wrong at most ``alpha`` often.
+
+    :param hits: how often the event happened
+    :param draws: out of how many
+    :param alpha: error rate of each bound
+
+    >>> low, high = clopper_pearson(0, 100, 0.05)
+    >>> low, round(high, 4)
+    (0.0, 0.0295)
+    """
+    low = 0.0 if hits == 0 else float(betaincinv(hits, draws - hits + 1, alpha))
+    high = 1.0 if hits == draws else float(betaincinv(hits + 1, draws - hits, 1.0 - alpha))
+    return low, high
+
+
+def audit_looks(
+    first: Any, second: Any, *, claimed: float, gaussian: bool, false_alarm: float = 1e-6
+) -> AuditReport:
+    """Audit releases from two places, reduced to one number each.
+
+    :param first: a number for each release of one place, smaller on the whole
+    :param second: as many of the other place
+    :param claimed: epsilon between the places (Laplace), or ``distance * sqrt(2 rho)``: the number
+        of standard deviations that a Gaussian release of price rho keeps them apart
+    :param gaussian: whether ``claimed`` is that of Gaussian noise
+    :param false_alarm: probability, at most, of refuting a true claim
+
+    >>> rng = np.random.default_rng(0)  # simulated, not a release
+    >>> a, b = rng.normal(0, 1, 5000), rng.normal(1, 1, 5000)
+    >>> audit_looks(a, b, claimed=1.0, gaussian=True).violated
+    False
+    >>> audit_looks(a, b, claimed=0.5, gaussian=True).violated
+    True
+    """
+    claimed, false_alarm = positive("claimed", claimed), share("false_alarm", false_alarm)
+    low: FloatArray = np.asarray(first, np.float64)
+    high: FloatArray = np.asarray(second, np.float64)
+    if low.ndim != 1 or low.shape != high.shape or len(low) < 20:
+        raise ValueError(f"first (shape {low.shape}) and second must be as long, 20 at least")
+    # The thresholds come from one half of the releases, the counts from the other.
+    half = len(low) // 2
+    thresholds = np.quantile(np.concatenate([low[:half], high[:half]]), np.linspace(0.05, 0.95, 19))
+    low, high = low[half:], high[half:]
+    draws, alpha = len(low), false_alarm / (4 * len(thresholds))
+    proven = -math.inf
+    for threshold in thresholds.tolist():
+        above = int((low > threshold).sum()), int((high > threshold).sum())
+        below = draws - above[0], draws - above[1]
+        for seldom, often in (above, (below[1], below[0])):
+            top = clopper_pearson(often, draws, alpha)[0]
+            bottom = clopper_pearson(seldom, draws, alpha)[1]
+            if top <= 0.0 or bottom >= 1.0:
+                continue
+            loss = float(ndtri(top) - ndtri(bottom)) if gaussian else math.log(top / bottom)
+            proven = max(proven, loss)
+    return AuditReport(claimed, proven, draws, false_alarm)
+
+
+def audit_population(
+    distance: float,
+    price: float,
+    *,
+    privacy: str = "cgp",
+    method: str = "point",
+    looks: Any = ("doubling", 4),
+    draws: int = 200_000,
+    false_alarm: float = 1e-6,
+) -> AuditReport:
+    """Audit what users of a population release over several looks, all of them together.
+
+    Two populations stand ``distance`` apart; the looks of each user, weighted as an analyst who
+    wants to tell the places apart would weight them, are compared.
+
+    :param distance: between the places
+    :param price: of all looks together
+    :param privacy: "cgp" or "gp"
+    :param method: "point" or "distance"
+    :param looks: how the price is split
+    :param draws: users at each place
+    :param false_alarm: probability, at most, of refuting a true claim
+
+    >>> audit_population(100.0, 1e-4, draws=2000).violated
+    False
+    """
+    distance, price = positive("distance", distance), positive("price", price)
+    gaussian = choice("privacy", privacy, ("cgp", "gp")) == "cgp"
+    statistics = []
+    for x in (0.0, distance):
+        people = Population(
+            np.tile([x, 0.0], (count("draws", draws, least=40), 1)), budget=price, privacy=privacy
+        )
+        looker = people._looker(DistanceTo((-1e4, 0.0)), price, method, looks, False, "data")
+        state = start(looker.allotment, looker.columns)
+        for _ in looker.split:
+            take_look(state, looker, looker.allotment, looker.split)
+        averages = state.averages()
+        statistics.append(averages if averages.ndim == 1 else averages[:, 0])
+    exact = float(np.round(distance / people.grid) * people.grid)
+    claimed = exact * math.sqrt(2.0 * price) if gaussian else exact * price
+    return audit_looks(*statistics, claimed=claimed, gaussian=gaussian, false_alarm=false_alarm)
+
+
+def gaussian_power(mu: float, alpha: float) -> float:
+    """Return the best detection rate at false-positive rate ``alpha`` against a Gaussian release.
+
+    :param mu: distance of the places in standard deviations
+    :param alpha: false-positive rate
+
+    >>> round(gaussian_power(0.0, 0.05), 6)
+    0.05
+    """
+    return float(ndtr(ndtri(alpha) + mu))

@@ -1,0 +1,439 @@
+"""``opendp-optimal geo ...``: results on standard output, progress on standard error.
+
+Exit codes: 0 done, 1 failed (also an audit that refutes the claim), 2 bad arguments.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Polite(click.Group):
+    """Turns a bad argument into a usage error (exit code 2) and a missing extra into a message."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+        except (ImportError, OSError) as error:
+            raise click.ClickException(str(error)) from None
+
+
+@click.group(name="geo", cls=_Polite)
+def geo() -> None:
+    """Geo-privacy: counts, densities and neighbours from users with budgets of their own."""
+
+
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _population_options(command: F) -> F:
+    """Add what says who is asked, and with which budget."""
+    for option in reversed(
+        (
+            click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+            click.option("--budget", type=float, required=True, help="Of each user, in all."),
+            click.option(
+                "--price", type=float, help="For this query; the whole budget by default."
+            ),
+            click.option("--privacy", type=click.Choice(["cgp", "gp", "approx-gp"]), default="cgp"),
+            click.option("--delta", type=float, help="For approx-gp."),
+            click.option("--reach", type=float, help="For approx-gp, in metres."),
+            click.option("--crs", help="Projection of longitude and latitude, e.g. EPSG:32618."),
+            click.option("--columns", help="Two columns, e.g. lng,lat; found by name if left out."),
+            click.option(
+                "--state",
+                type=click.Path(dir_okay=False, path_type=Path),
+                help="File with the budgets; made if it is not there, charged before every look.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def _query_options(command: F) -> F:
+    for option in reversed(
+        (
+            click.option("--method", type=click.Choice(["point", "distance"]), default="point"),
+            click.option("--looks", default="doubling:10", show_default=True, help="even:4, ..."),
+            click.option("--beta", type=float, default=0.05, show_default=True),
+            click.option("--baseline", is_flag=True, help="One look, nobody is eliminated."),
+            _json_option,
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@geo.command(name="count")
+@_population_options
+@click.option("--region", "region_text", required=True, help="WKT, or a file with GeoJSON or WKT.")
+@click.option("--degrees", is_flag=True, help="The region is in longitude and latitude.")
+@click.option("--map", "map_file", type=click.Path(path_type=Path), help="Who was decided when.")
+@_query_options
+def count_command(
+    region_text: str,
+    degrees: bool,
+    map_file: Path | None,
+    method: str,
+    looks: str,
+    beta: float,
+    baseline: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Count the users inside a region."""
+    people, points, price = _population(**options)
+    region = _region(region_text, options["crs"] if degrees else None)
+    with _bar("count") as progress:
+        answer = people.range_count(
+            region,
+            budget=price,
+            method=method,
+            looks=_looks(looks),
+            beta=beta,
+            baseline=baseline,
+            progress=progress,
+        )
+    if map_file is not None:
+        from opendp_optimal_geo.plots import plot_elimination
+
+        plot_elimination(map_file, points, answer, region)
+    _print_answer(answer, people, as_json)
+
+
+@geo.command(name="kde")
+@_population_options
+@click.option("--at", required=True, help="x,y of the point.")
+@click.option("--bandwidth", type=float, required=True, help="In metres.")
+@_query_options
+def kde_command(
+    at: str,
+    bandwidth: float,
+    method: str,
+    looks: str,
+    beta: float,
+    baseline: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Estimate the kernel density at one point."""
+    people, _, price = _population(**options)
+    with _bar("kde") as progress:
+        answer = people.kde(
+            _numbers("at", at, 2),
+            bandwidth,
+            budget=price,
+            method=method,
+            looks=_looks(looks),
+            beta=beta,
+            baseline=baseline,
+            progress=progress,
+        )
+    _print_answer(answer, people, as_json)
+
+
+@geo.command(name="neighbours")
+@_population_options
+@click.option("--at", required=True, help="x,y of the point.")
+@click.option("--k", type=int, default=10, show_default=True, help="How many.")
+@_query_options
+def neighbours_command(
+    at: str,
+    k: int,
+    method: str,
+    looks: str,
+    beta: float,
+    baseline: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Find the users nearest to a point; they are named by their line in the file, from 0."""
+    people, _, price = _population(**options)
+    with _bar("neighbours") as progress:
+        answer = people.nearest(
+            _numbers("at", at, 2),
+            k,
+            budget=price,
+            method=method,
+            looks=_looks(looks),
+            beta=beta,
+            baseline=baseline,
+            progress=progress,
+        )
+    _print_answer(answer, people, as_json)
+
+
+@geo.command(name="density")
+@_population_options
+@click.option("--bounds", required=True, help="west,south,east,north in metres.")
+@click.option("--cells", type=int, default=200, show_default=True, help="Along each side.")
+@click.option("--bandwidth", type=float, required=True, help="Of the smoothing, in metres.")
+@click.option("--output", type=click.Path(path_type=Path), help="Heat map to write.")
+@click.option("--table", type=click.Path(path_type=Path), help="CSV of the densities to write.")
+@_json_option
+def density_command(
+    bounds: str,
+    cells: int,
+    bandwidth: float,
+    output: Path | None,
+    table: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Draw a private density map from one noisy point per user."""
+    people, _, price = _population(**options)
+    result = people.density_map(_numbers("bounds", bounds, 4), cells, bandwidth, budget=price)
+    if output is not None:
+        from opendp_optimal_geo.plots import plot_density
+
+        plot_density(output, result)
+    if table is not None:
+        np.savetxt(table, result.density, delimiter=",", fmt="%.6g")
+    if as_json:
+        report = {"answered": result.answered, "bounds": result.bounds, "cells": cells}
+        click.echo(json.dumps({**report, "largest": float(result.density.max())}))
+        return
+    click.echo(f"{result.answered} users, largest density {result.density.max():.4g} per m^2")
+
+
+@geo.command(name="figure")
+@click.argument("name", type=click.Choice(["2", "3", "4", "5", "6", "8", "9"]))
+@click.option("--data", type=click.Path(path_type=Path), required=True, help="Folder of the data.")
+@click.option("--output", type=click.Path(path_type=Path), required=True, help="Picture to write.")
+@click.option("--table", type=click.Path(path_type=Path), help="CSV of the numbers to write.")
+@click.option("--source", type=click.Choice(["pickups", "accidents", "collisions"]))
+@click.option("--repetitions", type=click.IntRange(min=1), help="Fewer are faster.")
+@_json_option
+def figure_command(
+    name: str,
+    data: Path,
+    output: Path,
+    table: Path | None,
+    source: str | None,
+    repetitions: int | None,
+    as_json: bool,
+) -> None:
+    """Repeat an experiment of the paper on real data: a plot and a table.
+
+    Users and queries are drawn by a simulation generator; the noise is the real one.
+    """
+    from opendp_optimal_geo.experiments import FIGURES
+    from opendp_optimal_geo.plots import plot_experiment
+
+    if name == "2":
+        _figure_2(data, output, source or "pickups", as_json)
+        return
+    options: dict[str, Any] = {} if repetitions is None else {"repetitions": repetitions}
+    if source is not None:
+        if name in ("5", "9"):
+            raise ValueError(f"source ({source!r}) must be left out for figure {name}")
+        options["source"] = source
+    with _bar(f"figure {name}", adding=False) as progress:
+        result = FIGURES[name](data, progress=progress, **options)
+    plot_experiment(output, result)
+    rows = [asdict(row) for row in result.rows]
+    if table is not None:
+        with table.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    if as_json:
+        click.echo(json.dumps({"figure": name, "title": result.title, "rows": rows}))
+        return
+    click.echo(f"Figure {name}: {result.title}; error: {result.error_label}")
+    click.echo(f"{'panel':<22}{'x':>10}  {'method':<18}{'saving':>8}{'error':>12}")
+    for row in result.rows:
+        click.echo(
+            f"{row.panel:<22}{row.x:>10.3g}  {row.method:<18}{row.saving:>8.3f}{row.error:>12.5g}"
+        )
+
+
+def _figure_2(data: Path, output: Path, source: str, as_json: bool) -> None:
+    from opendp_optimal_geo.experiments import _places
+    from opendp_optimal_geo.plots import plot_elimination
+    from opendp_optimal_geo.population import Population
+    from opendp_optimal_geo.regions import rectangle
+
+    points = _places(data, source)
+    region = rectangle(np.median(points, axis=0), 3000.0, 2000.0, angle=29.0)
+    people = Population(points, budget=1e-4)
+    answer = people.range_count(region, budget=1e-4)
+    plot_elimination(output, points, answer, region)
+    _print_answer(answer, people, as_json)
+
+
+@geo.command(name="audit")
+@click.option("--distance", type=float, default=100.0, show_default=True, help="In metres.")
+@click.option("--price", type=float, default=1e-4, show_default=True, help="Of all looks together.")
+@click.option("--privacy", type=click.Choice(["cgp", "gp"]), default="cgp")
+@click.option("--method", type=click.Choice(["point", "distance"]), default="point")
+@click.option("--draws", type=click.IntRange(min=100), default=200_000, show_default=True)
+@click.option("--false-alarm", type=float, default=1e-6, show_default=True)
+@_json_option
+def audit_command(
+    distance: float,
+    price: float,
+    privacy: str,
+    method: str,
+    draws: int,
+    false_alarm: float,
+    as_json: bool,
+) -> None:
+    """Audit the looks that users release, statistically, through the whole population."""
+    from opendp_optimal_geo.audit import audit_population
+
+    report = audit_population(
+        distance, price, privacy=privacy, method=method, draws=draws, false_alarm=false_alarm
+    )
+    if as_json:
+        click.echo(json.dumps({**asdict(report), "violated": report.violated}))
+    else:
+        click.echo(f"claimed {report.claimed:.6f}, proven at least {report.proven:.6f}")
+        click.echo("REFUTED" if report.violated else "not refuted")
+    if report.violated:
+        raise click.exceptions.Exit(1)
+
+
+def _population(
+    *,
+    file: Path,
+    budget: float,
+    price: float | None,
+    privacy: str,
+    delta: float | None,
+    reach: float | None,
+    crs: str | None,
+    columns: str | None,
+    state: Path | None,
+) -> tuple[Any, Any, float]:
+    from opendp_optimal_geo.files import coordinate_columns, header, read_columns
+    from opendp_optimal_geo.population import Population
+    from opendp_optimal_geo.projection import project
+
+    if columns is None:
+        names, degrees = coordinate_columns(file)
+    else:
+        parts = [part.strip() for part in columns.split(",")]
+        if len(parts) != 2 or any(part not in header(file) for part in parts):
+            raise ValueError(f"columns ({columns!r}) must be two columns of {file.name}")
+        names, degrees = (parts[0], parts[1]), crs is not None
+    if degrees and crs is None:
+        raise ValueError("crs (None) must be given for longitude and latitude, e.g. EPSG:32618")
+    with _bar("reading", adding=False) as progress:
+        points = read_columns(file, names, progress=progress)
+    if degrees:
+        points = project(points[:, 0], points[:, 1], str(crs))
+    if state is not None and state.exists():
+        people = Population.restore(points, state, journal=state)
+        if people.budget != budget or people.privacy != privacy:
+            raise ValueError(
+                f"state ({state.name}) must be for the same budget ({people.budget:g}) and "
+                f"privacy ({people.privacy})"
+            )
+    else:
+        people = Population(
+            points, budget=budget, privacy=privacy, delta=delta, reach=reach, journal=state
+        )
+    return people, points, float(people.capacity) if price is None else price
+
+
+def _region(text: str, crs: str | None) -> Any:
+    import shapely
+
+    from opendp_optimal_geo.projection import project
+    from opendp_optimal_geo.regions import check_region
+
+    source = text
+    if Path(text).is_file():
+        source = Path(text).read_text(encoding="utf-8")
+    try:
+        if source.lstrip().startswith("{"):
+            found = json.loads(source)
+            features = found.get("features", [found])
+            shapes = [shapely.from_geojson(json.dumps(f.get("geometry", f))) for f in features]
+            region = shapes[0] if len(shapes) == 1 else shapely.union_all(shapes)
+        else:
+            region = shapely.from_wkt(source)
+    except (shapely.errors.GEOSException, json.JSONDecodeError, AttributeError):
+        raise ValueError(f"region ({text!r}) must be WKT or GeoJSON, or a file with it") from None
+    check_region(region)
+    if crs is not None:
+        region = shapely.transform(region, lambda xy: project(xy[:, 0], xy[:, 1], crs))
+    return check_region(region)
+
+
+def _numbers(name: str, text: str, length: int) -> list[float]:
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = []
+    if len(values) != length:
+        raise ValueError(f"{name} ({text!r}) must be {length} numbers separated by commas")
+    return values
+
+
+def _looks(text: str) -> Any:
+    kind, _, rest = text.partition(":")
+    if kind in ("even", "doubling") and rest.isdigit():
+        return kind, int(rest)
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"looks ({text!r}) must be even:c, doubling:c, or prices") from None
+
+
+def _print_answer(answer: Any, people: Any, as_json: bool) -> None:
+    report = {
+        "value": answer.value,
+        "error_bound": answer.error_bound,
+        "beta": answer.beta,
+        "saving": answer.saving,
+        "missing": answer.missing,
+        "users": people.size,
+        "mean_remaining": float(people.remaining.mean()),
+        "halted": int(people.halted.sum()),
+        "rounds": [asdict(r) for r in answer.rounds],
+    }
+    if as_json:
+        click.echo(json.dumps(report))
+        return
+    click.echo(f"value        {answer.value}")
+    click.echo(f"error bound  {answer.error_bound:g} (except with probability {answer.beta:g})")
+    click.echo(f"saving       {answer.saving:.4f} of the price")
+    click.echo(f"remaining    {report['mean_remaining']:.6g} of {float(people.capacity):.6g}, mean")
+    if answer.missing:
+        click.echo(f"missing      {answer.missing} users gave no answer")
+    for r in answer.rounds:
+        click.echo(f"  look {r.look:<3} asked {r.asked:<9} in {r.inside:<9} out {r.outside}")
+
+
+@contextmanager
+def _bar(label: str, *, adding: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar on standard error while the block runs."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    done = 0
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+
+        def update(step: int, total: int) -> None:
+            nonlocal done
+            done = done + step if adding else step
+            bar.update(task, completed=done, total=max(done, total))
+
+        yield update

@@ -1,0 +1,220 @@
+"""The OpenDP surface: noise on a grid as measurements over the data's own metric."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import opendp.prelude as dp
+from numpy.typing import NDArray
+
+from opendp_optimal.measure.spaces import Space, space_of
+from opendp_optimal.spec.exact import float_down, float_up
+from opendp_optimal_geo._checks import positive, power_of_two
+from opendp_optimal_geo._opendp import make_user_measurement, partial
+from opendp_optimal_geo.noise import (
+    LARGEST_DIMENSION,
+    gaussian_noise,
+    planar_laplace_noise,
+    smallest_rate,
+)
+
+__all__ = [
+    "make_grid_gaussian",
+    "make_grid_laplace",
+    "register",
+    "then_grid_gaussian",
+    "then_grid_laplace",
+]
+
+FINENESS = 16
+"""Binary digits between the noise scale and the grid, unless a grid is given."""
+LARGEST_STEPS = 2.0**50
+"""Coordinates are clamped to this many grid steps, where integers are still exact floats."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    space: Space
+    size: int
+    grid: float
+
+    @property
+    def slack(self) -> Fraction:
+        """What rounding to the grid can add to a distance: a grid step per coordinate."""
+        if self.space.integer:
+            return Fraction(0)
+        return Fraction(float_up(Fraction(self.grid) * _root_up(self.size)))
+
+    def distance(self, d_in: Any) -> Fraction:
+        """Return the largest distance on the grid between data that far apart."""
+        if isinstance(d_in, bool) or not isinstance(d_in, (int, float)) or not d_in >= 0:
+            raise ValueError(f"d_in ({d_in!r}) must be a number that is at least 0")
+        if math.isinf(d_in):
+            raise ValueError("d_in (inf) must be finite")
+        return Fraction(d_in) + self.slack
+
+    def release(self, noise: Callable[[], NDArray[np.int64]]) -> Callable[[Any], Any]:
+        """Return the function that adds noise to data of this layout."""
+        vector, size, grid = self.space.vector, self.size, self.grid
+
+        def function(data: Any) -> Any:
+            x = np.nan_to_num(np.atleast_1d(np.asarray(data, np.float64)), nan=0.0)
+            # Data of another length is outside the domain; the answer must not tell.
+            x = np.resize(x, size) if len(x) else np.zeros(size)
+            steps = np.clip(np.rint(x / grid), -LARGEST_STEPS, LARGEST_STEPS)
+            noisy = (steps.astype(np.int64) + noise()) * grid
+            return noisy if vector else float(noisy[0])
+
+        return function
+
+    @property
+    def output(self) -> str:
+        """OpenDP's name of the type released."""
+        return "Vec<f64>" if self.space.vector else "f64"
+
+
+def _root_up(size: int) -> Fraction:
+    root = math.isqrt(size << 80)
+    return Fraction(root if root * root == size << 80 else root + 1, 1 << 40)
+
+
+def _layout(input_domain: dp.Domain, input_metric: dp.Metric, scale: float, grid: Any) -> _Layout:
+    space = space_of(input_domain, input_metric)
+    if space.norm not in ("absolute", "l2"):
+        raise ValueError(f"input_metric ({input_metric}) must be absolute_distance or l2_distance")
+    if space.vector and space.size is None:
+        raise ValueError(f"input_domain ({input_domain}) must fix the length of its vectors")
+    if grid is None:
+        step = 2.0 ** (math.floor(math.log2(scale)) - FINENESS)
+        step = min(step, 1.0) if space.integer else step
+    else:
+        step = power_of_two("grid", grid)
+        if space.integer and step > 1.0:
+            raise ValueError(f"grid ({grid!r}) must be at most 1 for integers")
+    return _Layout(space, space.size or 1, step)
+
+
+def make_grid_gaussian(
+    input_domain: dp.Domain, input_metric: dp.Metric, rho: float, *, grid: float | None = None
+) -> dp.Measurement:
+    """Return a measurement that adds Gaussian noise on a grid: zCDP, ``rho * d_in**2``.
+
+    The noise is a Gaussian vector of variance ``1 / (2 rho)`` per coordinate, rounded to the grid:
+    post-processing of the Gaussian mechanism on data that is on the grid. Floats are rounded to
+    the grid first, which adds up to ``grid * sqrt(length)`` to their distance; the map says so.
+
+    :param input_domain: floats or integers, or vectors of them with a fixed length
+    :param input_metric: ``absolute_distance`` or ``l2_distance``
+    :param rho: loss per squared unit of distance
+    :param grid: grid step, a power of two; 2^-16 of the noise by default
+
+    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> plane = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=2)
+    >>> meas = make_grid_gaussian(plane, dp.l2_distance(T=float), rho=1e-4)
+    >>> round(meas.map(100.0), 3), len(meas([0.0, 5.0]))
+    (1.0, 2)
+    """
+    price = positive("rho", rho)
+    scale = math.sqrt(0.5 / price)
+    layout = _layout(input_domain, input_metric, scale, grid)
+    rate = float_down(Fraction(price) * Fraction(layout.grid) ** 2)
+    _check_rate(rate, layout, pure=False)
+
+    def privacy_map(d_in: Any) -> float:
+        return float_up(Fraction(price) * layout.distance(d_in) ** 2)
+
+    return make_user_measurement(
+        input_domain,
+        input_metric,
+        dp.zero_concentrated_divergence(),
+        layout.release(lambda: gaussian_noise(rate, layout.size)),
+        privacy_map,
+        TO=layout.output,
+    )
+
+
+def make_grid_laplace(
+    input_domain: dp.Domain, input_metric: dp.Metric, epsilon: float, *, grid: float | None = None
+) -> dp.Measurement:
+    """Return a measurement that adds Laplace noise on a grid: max divergence, ``epsilon * d_in``.
+
+    Probabilities on the grid are exactly proportional to ``exp(-epsilon * length)``: Laplace noise
+    on the line, planar Laplace noise in the plane, and likewise up to 16 dimensions. Floats are
+    rounded to the grid first, which adds up to ``grid * sqrt(length)`` to their distance; the map
+    says so.
+
+    :param input_domain: floats or integers, or vectors of them with a fixed length
+    :param input_metric: ``absolute_distance`` or ``l2_distance``
+    :param epsilon: loss per unit of distance
+    :param grid: grid step, a power of two; 2^-16 of the noise by default
+
+    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> cells = dp.vector_domain(dp.atom_domain(T=int), size=2)
+    >>> meas = make_grid_laplace(cells, dp.l2_distance(T=int), epsilon=2**-6)
+    >>> meas.map(32), len(meas([3, 4]))
+    (0.5, 2)
+    """
+    price = positive("epsilon", epsilon)
+    layout = _layout(input_domain, input_metric, 1.0 / price, grid)
+    if layout.size > LARGEST_DIMENSION:
+        raise ValueError(
+            f"input_domain ({input_domain}) must have at most {LARGEST_DIMENSION} coordinates"
+        )
+    rate = float_down(Fraction(price) * Fraction(layout.grid))
+    _check_rate(rate / math.sqrt(layout.size), layout, pure=True)
+
+    def privacy_map(d_in: Any) -> float:
+        return float_up(Fraction(price) * layout.distance(d_in))
+
+    return make_user_measurement(
+        input_domain,
+        input_metric,
+        dp.max_divergence(),
+        layout.release(lambda: planar_laplace_noise(rate, 1, layout.size)[0]),
+        privacy_map,
+        TO=layout.output,
+    )
+
+
+def _check_rate(rate: float, layout: _Layout, *, pure: bool) -> None:
+    if rate < smallest_rate(pure=pure):
+        raise ValueError(f"grid ({layout.grid!r}) must be coarser for noise as wide as this")
+
+
+def then_grid_gaussian(*args: Any, **kwargs: Any) -> Any:
+    """Return :func:`make_grid_gaussian` waiting for its input space, for use after ``>>``.
+
+    :param args: see :func:`make_grid_gaussian`
+    :param kwargs: see :func:`make_grid_gaussian`
+    """
+    return partial(lambda domain, metric: make_grid_gaussian(domain, metric, *args, **kwargs))
+
+
+def then_grid_laplace(*args: Any, **kwargs: Any) -> Any:
+    """Return :func:`make_grid_laplace` waiting for its input space, for use after ``>>``.
+
+    :param args: see :func:`make_grid_laplace`
+    :param kwargs: see :func:`make_grid_laplace`
+    """
+    return partial(lambda domain, metric: make_grid_laplace(domain, metric, *args, **kwargs))
+
+
+def register() -> None:
+    """Add the constructors to the Context API; calling it again changes nothing."""
+    from opendp_optimal.measure import enroll
+    from opendp_optimal_geo.transform import (
+        make_distance_to_point,
+        make_projection,
+        make_signed_distance,
+    )
+
+    enroll(make_grid_gaussian, "grid_gaussian")
+    enroll(make_grid_laplace, "grid_laplace")
+    enroll(make_distance_to_point, "distance_to_point")
+    enroll(make_signed_distance, "signed_distance")
+    enroll(make_projection, "projection")

@@ -1,0 +1,451 @@
+"""Many users, each with a budget of their own, asked by the local protocol."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal_geo import queries
+from opendp_optimal_geo._checks import choice, count, location, positive, power_of_two, share
+from opendp_optimal_geo._looker import Clients, Grid, GridLooker
+from opendp_optimal_geo.answers import Answer
+from opendp_optimal_geo.elimination import Progress
+from opendp_optimal_geo.filters import ApproxGpFilter, CgpFilter, Filter, GaussianFilter, GpFilter
+from opendp_optimal_geo.looks import check_ticks, shares
+from opendp_optimal_geo.noise import LARGEST_DIMENSION
+from opendp_optimal_geo.prices import Ledger, Ticks, Users
+from opendp_optimal_geo.projection import project
+from opendp_optimal_geo.regions import check_region
+from opendp_optimal_geo.scores import DistanceTo, Score, SignedDistance
+from opendp_optimal_geo.state import load_ledger, save_ledger
+from opendp_optimal_geo.threshold import Curator
+
+__all__ = ["Population"]
+
+FloatArray = NDArray[np.float64]
+
+GRID = 2.0**-4
+PRIVACY = ("cgp", "gp", "approx-gp")
+METHODS = ("point", "distance")
+
+
+class Population:
+    """Users with points and budgets.
+
+    Each user answers with noise of their own (the local model) and pays for it; a price beyond
+    what is left halts the user for good (Algorithm 1). The guarantee is about points on the grid:
+    rounding moves a point by at most half a grid step per coordinate.
+
+    :param points: one row per user, or a callable that asks clients of their own
+    :param budget: per user: epsilon per unit ("gp", "approx-gp") or rho per squared unit ("cgp")
+    :param privacy: "cgp" (Gaussian noise), "gp" (Laplace noise) or "approx-gp" (Gaussian noise,
+        epsilon per unit up to ``reach`` with probability ``1 - delta``)
+    :param grid: grid step of the points, a power of two; 1/16 by default
+    :param delta: for "approx-gp"
+    :param reach: for "approx-gp": the largest distance that is protected
+    :param tight: for "approx-gp": the exact Gaussian curve in place of equation (10); clients of
+        their own are trusted to use Gaussian noise then
+    :param size: number of users, for clients of their own
+    :param dimension: length of the points, for clients of their own
+    :param journal: file that holds the budgets, rewritten before every look
+    :param central_budget: rho for central threshold queries, apart from the users' budgets
+
+    >>> people = Population([[0.0, 0.0], [900.0, 0.0], [5000.0, 0.0]], budget=0.01)
+    >>> from opendp_optimal_geo import rectangle
+    >>> answer = people.range_count(rectangle((0, 0), 2000, 2000), budget=0.005)
+    >>> answer.value, answer.error_bound, answer.saving > 0.9
+    (2, 0, True)
+    """
+
+    def __init__(
+        self,
+        points: Any,
+        *,
+        budget: Any,
+        privacy: str = "cgp",
+        grid: float = GRID,
+        delta: float | None = None,
+        reach: float | None = None,
+        tight: bool = True,
+        size: int | None = None,
+        dimension: int | None = None,
+        journal: Path | str | None = None,
+        central_budget: Any = None,
+    ) -> None:
+        """Check everything; nobody is asked yet."""
+        self.privacy = choice("privacy", privacy, PRIVACY)
+        self.grid = power_of_two("grid", grid)
+        self.budget = positive("budget", budget)
+        self.delta, self.reach, self.tight = delta, reach, bool(tight)
+        if (delta is None) != (privacy != "approx-gp") or (reach is None) != (delta is None):
+            raise ValueError(
+                f"delta ({delta!r}) and reach ({reach!r}) must be given for 'approx-gp' only"
+            )
+        self._components: dict[str, Grid | Clients] = {}
+        self._dimensions: dict[str, int] = {}
+        if callable(points):
+            self.size = count("size", size)
+            self._components["data"] = points
+            self._dimensions["data"] = count("dimension", dimension)
+        else:
+            if size is not None or dimension is not None:
+                raise ValueError("size and dimension must be left out: the points have them")
+            self._components["data"] = self._gridded(points)
+            self.size, self._dimensions["data"] = self._gridded_shape("data")
+        self.ledger = Ledger(self._filter().capacity, self.size)
+        self.journal = None if journal is None else Path(journal)
+        self._curator = (
+            None if central_budget is None else Curator(range(self.size), budget=central_budget)
+        )
+        if self.journal is not None:
+            self.save(self.journal)
+
+    @classmethod
+    def from_lonlat(cls, longitude: Any, latitude: Any, *, crs: str, **options: Any) -> Population:
+        """Make a population from degrees, projected into metres.
+
+        :param longitude: degrees
+        :param latitude: degrees
+        :param crs: projected coordinate system, chosen without looking at the data
+        :param options: as for :class:`Population`
+        """
+        return cls(project(longitude, latitude, crs), **options)
+
+    def _filter(self) -> Filter:
+        if self.privacy == "gp":
+            return GpFilter(self.budget)
+        if self.privacy == "cgp":
+            return CgpFilter(self.budget)
+        kind = GaussianFilter if self.tight else ApproxGpFilter
+        return kind(self.budget, delta=self.delta, reach=self.reach)
+
+    def _gridded(self, points: Any) -> Grid:
+        try:
+            raw = np.asarray(points)
+            if raw.dtype.kind not in "fiu":
+                raise ValueError
+        except ValueError:
+            raise ValueError("points must be an array of numbers, one row per user") from None
+        if raw.ndim != 2 or not raw.shape[0] or not raw.shape[1]:
+            raise ValueError(f"points (shape {raw.shape}) must have one row per user")
+        result = np.empty(raw.shape, np.int32)
+        rows = max(1, (1 << 20) // raw.shape[1])
+        for begin in range(0, len(raw), rows):
+            part = np.asarray(raw[begin : begin + rows], np.float64) / self.grid
+            if not (np.isfinite(part).all() and (np.abs(part) < 2.0**31 - 1.0).all()):
+                limit = self.grid * 2.0**31
+                raise ValueError(f"points must be finite, with coordinates below {limit:g}")
+            result[begin : begin + rows] = np.rint(part)
+        return result
+
+    def _gridded_shape(self, name: str) -> tuple[int, int]:
+        data = self._components[name]
+        assert isinstance(data, np.ndarray)
+        return data.shape[0], data.shape[1]
+
+    def add_component(self, name: str, points: Any, *, dimension: int | None = None) -> None:
+        """Add more data of the same users, or the same data after it changed.
+
+        Components share the budgets: the guarantee is for the maximum of their distances.
+
+        :param name: not yet taken
+        :param points: one row per user, or a callable that asks clients of their own
+        :param dimension: length of the points, for clients of their own
+        """
+        if not name or name in self._components:
+            raise ValueError(f"name ({name!r}) must be new: changed data is a new component")
+        if callable(points):
+            length = count("dimension", dimension)
+            self._components[name], self._dimensions[name] = points, length
+            return
+        data = self._gridded(points)
+        if len(data) != self.size:
+            raise ValueError(f"points ({len(data)} rows) must have {self.size}, one per user")
+        self._components[name], self._dimensions[name] = data, data.shape[1]
+
+    @property
+    def capacity(self) -> Fraction:
+        """What each user may spend in all, in the unit of prices, exactly."""
+        return self.ledger.capacity
+
+    @property
+    def spent(self) -> FloatArray:
+        """What each user has paid, rounded up."""
+        return self.ledger.spent()
+
+    @property
+    def remaining(self) -> FloatArray:
+        """What each user has left, rounded down."""
+        return self.ledger.remaining()
+
+    @property
+    def halted(self) -> NDArray[np.bool_]:
+        """Who was asked for more than was left, and answers no more."""
+        return self.ledger.halted.copy()
+
+    @property
+    def bytes_per_user(self) -> float:
+        """Memory held between queries, per user."""
+        held = self.ledger.paid.nbytes + self.ledger.halted.nbytes
+        held += sum(d.nbytes for d in self._components.values() if isinstance(d, np.ndarray))
+        return held / self.size
+
+    def save(self, path: Path | str) -> None:
+        """Write the budgets to a file, all or nothing. The points are not written.
+
+        :param path: file to replace
+        """
+        settings = {
+            "budget": self.budget,
+            "privacy": self.privacy,
+            "grid": self.grid,
+            "delta": self.delta,
+            "reach": self.reach,
+            "tight": self.tight,
+        }
+        save_ledger(Path(path), self.ledger, settings)
+
+    @classmethod
+    def restore(
+        cls, points: Any, path: Path | str, *, journal: Path | str | None = None, **options: Any
+    ) -> Population:
+        """Make a population whose budgets go on where a file left off.
+
+        :param points: as before, or a callable that asks clients of their own
+        :param path: file written by :meth:`save` or as a journal
+        :param journal: file to go on writing to
+        :param options: ``size``, ``dimension``, ``central_budget``
+        """
+        ledger, settings = load_ledger(Path(path))
+        population = cls(points, **settings, **options)
+        if population.size != ledger.size:
+            raise ValueError(
+                f"points ({population.size} users) must belong to the {ledger.size} users saved"
+            )
+        population.ledger = ledger
+        population.journal = None if journal is None else Path(journal)
+        if population.journal is not None:
+            population.save(population.journal)
+        return population
+
+    def charge(self, users: Users, ticks: Ticks) -> NDArray[np.bool_]:
+        """Charge users for a look, on disk too if there is a journal; return who may be asked.
+
+        :param users: indices, each at most once
+        :param ticks: prices in ticks of ``capacity / 2**40``
+        """
+        charged = self.ledger.charge(users, ticks)
+        if self.journal is not None:
+            self.save(self.journal)
+        return charged
+
+    def range_count(
+        self,
+        region: Any,
+        *,
+        budget: Any,
+        method: str = "point",
+        looks: Any = ("doubling", 10),
+        beta: float = 0.05,
+        baseline: bool = False,
+        shift: bool = True,
+        component: str = "data",
+        progress: Progress | None = None,
+    ) -> Answer:
+        """Count the users inside a region (Algorithm 6, or BM_0 and BM_1).
+
+        :param region: a shapely Polygon or MultiPolygon; see :func:`~opendp_optimal_geo.rectangle`
+        :param budget: what each user may spend on it: one number, or one for each user
+        :param method: users send noisy points ("point") or noisy distances ("distance")
+        :param looks: ("even", c), ("doubling", c), or prices that add up to the budget
+        :param beta: failure probability of the error bound
+        :param baseline: one look at the whole price for everybody, nobody is eliminated
+        :param shift: for "distance": move the threshold as in appendix B
+        :param component: which data
+        :param progress: called with users x looks done and at most to do
+        """
+        score = SignedDistance(check_region(region))
+        looker = self._looker(score, budget, method, looks, baseline, component)
+        return queries.range_count(
+            looker, share("beta", beta), baseline=baseline, shift=shift, progress=progress
+        )
+
+    def kde(
+        self,
+        point: Any,
+        bandwidth: float,
+        *,
+        budget: Any,
+        method: str = "point",
+        looks: Any = ("doubling", 10),
+        beta: float = 0.05,
+        baseline: bool = False,
+        component: str = "data",
+        progress: Progress | None = None,
+    ) -> Answer:
+        """Estimate the Gaussian kernel density at a point (Algorithm 7, or BM_0 and BM_1).
+
+        :param point: where
+        :param bandwidth: of the kernel, in the units of the points
+        :param budget: what each user may spend on it: one number, or one for each user
+        :param method: users send noisy points ("point") or noisy distances ("distance")
+        :param looks: ("even", c), ("doubling", c), or prices that add up to the budget
+        :param beta: failure probability of the error bound
+        :param baseline: one look at the whole price for everybody, nobody is eliminated
+        :param component: which data
+        :param progress: called with users x looks done and at most to do
+        """
+        score = DistanceTo(location("point", point, self._dimension(component)))
+        width = positive("bandwidth", bandwidth)
+        looker = self._looker(score, budget, method, looks, baseline, component)
+        return queries.kernel_density(
+            looker, width, share("beta", beta), baseline=baseline, progress=progress
+        )
+
+    def nearest(
+        self,
+        point: Any,
+        k: int,
+        *,
+        budget: Any,
+        method: str = "point",
+        looks: Any = ("doubling", 10),
+        beta: float = 0.05,
+        baseline: bool = False,
+        component: str = "data",
+        progress: Progress | None = None,
+    ) -> Answer:
+        """Find the k users nearest to a point (Algorithm 8, or BM_0 and BM_1).
+
+        :param point: where
+        :param k: how many, at most as many as there are users
+        :param budget: what each user may spend on it: one number, or one for each user
+        :param method: users send noisy points ("point") or noisy distances ("distance")
+        :param looks: ("even", c), ("doubling", c), or prices that add up to the budget
+        :param beta: failure probability of the error bound
+        :param baseline: one look at the whole price for everybody, nobody is eliminated
+        :param component: which data
+        :param progress: called with users x looks done and at most to do
+        """
+        k = count("k", k)
+        if k > self.size:
+            raise ValueError(f"k ({k}) must be at most the number of users, {self.size}")
+        score = DistanceTo(location("point", point, self._dimension(component)))
+        looker = self._looker(score, budget, method, looks, baseline, component)
+        return queries.nearest(looker, k, share("beta", beta), baseline=baseline, progress=progress)
+
+    def threshold(
+        self, region: Any, fraction: float, *, component: str = "data", **options: Any
+    ) -> Answer:
+        """Say whether fewer than a fraction of the users are inside a region, in the central model.
+
+        A trusted curator counts; the price comes out of ``central_budget`` (rho, users differing
+        in one record). See :meth:`Curator.threshold`.
+
+        :param region: a shapely Polygon or MultiPolygon
+        :param fraction: strictly between 0 and 1
+        :param component: which data
+        :param options: ``budget``, ``looks``, ``beta``, ``baseline`` of :meth:`Curator.threshold`
+        """
+        if self._curator is None:
+            raise ValueError("central_budget (None) must be given for central queries")
+        data = self._components.get(component)
+        if not isinstance(data, np.ndarray) or data.shape[1] != 2:
+            raise ValueError(f"component ({component!r}) must hold points of the plane")
+        score = SignedDistance(check_region(region))
+        return self._curator.threshold(
+            lambda users: score(data[np.asarray(users)] * self.grid) < 0.0, fraction, **options
+        )
+
+    def release_points(self, *, budget: Any, component: str = "data") -> FloatArray:
+        """Let every user send one noisy point; rows of NaN for those who do not answer.
+
+        :param budget: what each user may spend on it: one number, or one for each user
+        :param component: which data
+        """
+        score = DistanceTo(np.zeros(self._dimension(component)))
+        looker = self._looker(score, budget, "point", ("even", 1), True, component)
+        return queries.release_points(looker, self.size)
+
+    def density_map(
+        self, bounds: Any, cells: int, bandwidth: float, *, budget: Any, component: str = "data"
+    ) -> queries.DensityMap:
+        """Estimate the density on a map, from one noisy point per user.
+
+        :param bounds: (west, south, east, north)
+        :param cells: cells of the map along each side
+        :param bandwidth: of the Gaussian smoothing, in the units of the points
+        :param budget: what each user may spend on it: one number, or one for each user
+        :param component: which data
+        """
+        corners = location("bounds", bounds, 4)
+        if corners[0] >= corners[2] or corners[1] >= corners[3]:
+            raise ValueError(f"bounds ({bounds!r}) must be (west, south, east, north)")
+        cells = count("cells", cells, most=4096)
+        width = positive("bandwidth", bandwidth)
+        if self._dimension(component) != 2:
+            raise ValueError(f"component ({component!r}) must hold points of the plane")
+        released = self.release_points(budget=budget, component=component)
+        return queries.density_map(released, corners, cells, width)
+
+    def allotment(self, budget: Any) -> Ticks:
+        """Return a budget in ticks for each user, rounded down.
+
+        :param budget: one positive number for all, or one at least 0 for each user
+        """
+        if np.ndim(budget) == 0:
+            value = positive("budget", budget)
+            if Fraction(value) > self.capacity:
+                raise ValueError(
+                    f"budget ({budget!r}) must be at most the whole, {float(self.capacity):g}"
+                )
+            return self.ledger.allotment(value)
+        values = np.asarray(budget, np.float64)
+        if values.shape != (self.size,):
+            raise ValueError(f"budget (shape {values.shape}) must be one number, or one per user")
+        if not (np.isfinite(values).all() and (values >= 0.0).all() and values.any()):
+            raise ValueError("budget must be finite and at least 0, for somebody above 0")
+        return self.ledger.allotment(values)
+
+    def _dimension(self, component: str) -> int:
+        if component not in self._components:
+            raise ValueError(f"component ({component!r}) must be one that was added")
+        return self._dimensions[component]
+
+    def _looker(
+        self, score: Score, budget: Any, method: str, looks: Any, baseline: bool, component: str
+    ) -> GridLooker:
+        """Check what all queries have in common; nothing is charged."""
+        method = choice("method", method, METHODS)
+        dimension = self._dimension(component)
+        if score.dimension != dimension:
+            raise ValueError(
+                f"component ({component!r}) has {dimension} coordinates, {score.dimension} wanted"
+            )
+        split = shares(("even", 1) if baseline else looks, budget)
+        allotment = self.allotment(budget)
+        check_ticks(allotment, split)
+        pure = self.privacy == "gp"
+        if pure and method == "point" and dimension > LARGEST_DIMENSION:
+            raise ValueError(
+                f"method ('point') must be 'distance' for Laplace noise beyond "
+                f"{LARGEST_DIMENSION} coordinates"
+            )
+        looker = GridLooker(
+            self,
+            self._components[component],
+            self.grid,
+            dimension,
+            score,
+            method,
+            pure,
+            split,
+            allotment,
+            component,
+        )
+        looker.check_noise()
+        return looker

@@ -1,0 +1,132 @@
+"""Regions of the plane: checked polygons, rectangles at any angle, the shift of appendix B."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from shapely.geometry import MultiPolygon, Polygon
+from shapely.geometry.base import BaseGeometry
+
+from opendp_optimal_geo._checks import location, number, positive
+
+FloatArray = NDArray[np.float64]
+
+
+def rectangle(centre: Any, width: float, height: float, *, angle: float = 0.0) -> Polygon:
+    """Return a rectangle.
+
+    :param centre: its middle, (x, y)
+    :param width: length of the first side
+    :param height: length of the other side
+    :param angle: in degrees, counterclockwise
+
+    >>> rectangle((0, 0), 4, 2, angle=90).bounds
+    (-1.0, -2.0, 1.0, 2.0)
+    """
+    middle = location("centre", centre, 2)
+    width, height = positive("width", width), positive("height", height)
+    degrees = number("angle", angle) % 360.0
+    quarter = {0.0: (1.0, 0.0), 90.0: (0.0, 1.0), 180.0: (-1.0, 0.0), 270.0: (0.0, -1.0)}
+    turn = math.radians(degrees)
+    cos, sin = quarter.get(degrees, (math.cos(turn), math.sin(turn)))
+    corners = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)]) * (width / 2.0, height / 2.0)
+    return Polygon(corners @ np.array([(cos, sin), (-sin, cos)]) + middle)
+
+
+def check_region(region: Any, *, name: str = "region") -> BaseGeometry:
+    """Return a region that can be queried: a valid, bounded, not empty polygon or several.
+
+    :param region: a shapely Polygon or MultiPolygon, holes allowed
+    :param name: what the argument is called
+    """
+    if not isinstance(region, (Polygon, MultiPolygon)):
+        raise ValueError(f"{name} ({region!r}) must be a shapely Polygon or MultiPolygon")
+    if region.is_empty:
+        raise ValueError(f"{name} ({region.wkt}) must not be empty")
+    if not np.isfinite(shapely.get_coordinates(region)).all():
+        raise ValueError(f"{name} must have finite coordinates")
+    if not region.is_valid:
+        raise ValueError(f"{name} must be valid: {shapely.is_valid_reason(region)}")
+    if region.area <= 0.0:
+        raise ValueError(f"{name} (area {region.area}) must have a positive area")
+    return region
+
+
+def rectangle_frame(region: BaseGeometry) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+    """Return centre, half sides and axes of a rectangle; None for any other region.
+
+    :param region: a checked region
+    """
+    if not isinstance(region, Polygon) or len(region.interiors):
+        return None
+    corners = shapely.get_coordinates(region.normalize())[:-1]
+    if len(corners) != 4:
+        return None
+    first, second = corners[1] - corners[0], corners[3] - corners[0]
+    size = float(np.hypot(*first)), float(np.hypot(*second))
+    skew = abs(float(first @ second)) / (size[0] * size[1])
+    if skew > 1e-12 or float(np.abs(corners[0] + first + second - corners[2]).max()) > 1e-9 * max(
+        size
+    ):
+        return None
+    axis = first / size[0]
+    axes = np.array([axis, (-axis[1], axis[0])])
+    return (corners[0] + corners[2]) / 2.0, np.array(size) / 2.0, axes
+
+
+def threshold_shift(region: BaseGeometry, scale: float) -> float:
+    """Return eta of appendix B: where to cut noisy distances so that strays balance.
+
+    More of the plane lies just outside a region than just inside. Cutting at ``eta = -a * scale``
+    makes the areas within one noise scale of the cut equal. Rectangles use the closed form of the
+    paper (square corners), other regions their own buffered areas.
+
+    :param region: a checked region
+    :param scale: standard deviation of the noise
+
+    >>> round(threshold_shift(rectangle((0, 0), 100, 100), 10.0), 6)
+    -1.010205
+    """
+    frame = rectangle_frame(region)
+    if frame is not None:
+        length, width = 2.0 * frame[1]
+        return -_rectangle_share(float(length), float(width), scale) * scale
+    area = region.area
+
+    def surplus(a: float) -> float:
+        outside = region.buffer((1.0 - a) * scale).area - area
+        return float(outside - (area - region.buffer(-(1.0 + a) * scale).area))
+
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if surplus(middle) > 0.0 else (low, middle)
+    return -low * scale
+
+
+def _rectangle_share(length: float, width: float, scale: float) -> float:
+    total = length + width
+    if min(length, width) > 2.0 * scale:
+        return (total - math.sqrt(total**2 - 16.0 * scale**2)) / (4.0 * scale)
+    root = math.sqrt(total**2 + 4.0 * length * width)
+    return (4.0 * scale + total - root) / (4.0 * scale)
+
+
+def threshold_shifts(region: BaseGeometry, scales: FloatArray) -> FloatArray:
+    """Return eta of appendix B for many noise scales.
+
+    :param region: a checked region
+    :param scales: standard deviations of the noise
+    """
+    if not len(scales):
+        return np.zeros(0)
+    low, high = float(scales.min()), float(scales.max())
+    if high <= low * (1.0 + 1e-9):
+        return np.full(len(scales), threshold_shift(region, low))
+    # eta is smooth in the scale: a few dozen nodes and straight lines between them.
+    nodes = np.geomspace(low, high, 48)
+    return np.interp(scales, nodes, [threshold_shift(region, float(node)) for node in nodes])

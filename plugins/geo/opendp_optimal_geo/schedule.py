@@ -1,0 +1,130 @@
+"""Algorithm 3: how a budget is spread over m queries, with what earlier ones saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal_geo._checks import count
+from opendp_optimal_geo.answers import Answer
+from opendp_optimal_geo.population import Population
+
+FloatArray = NDArray[np.float64]
+Rule = Callable[[int, int, FloatArray, float], FloatArray]
+"""Called with (query from 1, m, what each user has left, B); returns a budget for each user."""
+
+__all__ = ["Schedule", "even_rule", "saving_rule", "spread_rule"]
+
+
+def saving_rule(
+    query: int, queries: int, remaining: FloatArray, budget: float, start: float = 0.75
+) -> FloatArray:
+    """Return ``gamma (B_i - (m - l + 1)/m B) + B/m``, gamma rising from 3/4 to 1 (Algorithm 3).
+
+    :param query: number of the query, from 1
+    :param queries: how many there are
+    :param remaining: what each user has left
+    :param budget: what each user had at first
+    :param start: gamma for the first query
+
+    >>> saving_rule(2, 2, np.array([0.75]), 1.0).tolist()
+    [0.75]
+    """
+    gamma = 1.0 if queries == 1 else start + (1.0 - start) * (query - 1) / (queries - 1)
+    return gamma * (remaining - (queries - query + 1) / queries * budget) + budget / queries
+
+
+def spread_rule(query: int, queries: int, remaining: FloatArray, budget: float) -> FloatArray:
+    """Return ``B_i / (m - l + 1)``: savings spread evenly over the queries to come.
+
+    :param query: number of the query, from 1
+    :param queries: how many there are
+    :param remaining: what each user has left
+    :param budget: what each user had at first
+    """
+    return remaining / (queries - query + 1)
+
+
+def even_rule(query: int, queries: int, remaining: FloatArray, budget: float) -> FloatArray:
+    """Return ``B / m`` whatever was saved: no adaptive budgeting.
+
+    :param query: number of the query, from 1
+    :param queries: how many there are
+    :param remaining: what each user has left
+    :param budget: what each user had at first
+    """
+    return np.full(len(remaining), budget / queries)
+
+
+@dataclass
+class Schedule:
+    """Budgets for m queries to one population, one after the other.
+
+    :param population: whom the queries are for; its budgets count from where they are now
+    :param queries: m, how many there will be
+    :param rule: how budgets are worked out; Algorithm 3 by default
+
+    >>> people = Population(np.zeros((3, 2)), budget=1.0)
+    >>> schedule = Schedule(people, 4)
+    >>> schedule.next_budget().round(9).tolist()
+    [0.25, 0.25, 0.25]
+    """
+
+    population: Population
+    queries: int
+    rule: Rule = saving_rule
+
+    def __post_init__(self) -> None:
+        """Check, and remember what there is to spread."""
+        if not isinstance(self.population, Population):
+            raise ValueError(f"population ({self.population!r}) must be a Population")
+        self.queries = count("queries", self.queries)
+        if not callable(self.rule):
+            raise ValueError(f"rule ({self.rule!r}) must be callable")
+        self.done = 0
+        self._budget = float(self.population.remaining.max())
+
+    def next_budget(self) -> FloatArray:
+        """Return what each user may spend on the next query, never more than is left."""
+        if self.done >= self.queries:
+            raise ValueError(f"queries ({self.queries}) must be more: all of them are done")
+        remaining = self.population.remaining
+        wanted = np.asarray(
+            self.rule(self.done + 1, self.queries, remaining, self._budget), np.float64
+        )
+        if wanted.shape != remaining.shape or not np.isfinite(wanted).all():
+            raise ValueError("rule must return a finite budget for each user")
+        wanted = np.where(self.population.halted, 0.0, np.clip(wanted, 0.0, remaining))
+        # Less than a millionth of a fair part is not worth a look.
+        wanted[wanted < 1e-6 * self._budget / self.queries] = 0.0
+        return wanted
+
+    def ask(self, query: str, *args: Any, **options: Any) -> Answer:
+        """Ask the next query with its budget.
+
+        :param query: "range_count", "kde" or "nearest"
+        :param args: as for that method of the population
+        :param options: as for that method, without ``budget``
+        """
+        if query not in ("range_count", "kde", "nearest"):
+            raise ValueError(f"query ({query!r}) must be 'range_count', 'kde' or 'nearest'")
+        answer: Answer = getattr(self.population, query)(
+            *args, budget=self.next_budget(), **options
+        )
+        self.done += 1
+        return answer
+
+    def run(self, queries: Sequence[tuple[Any, ...]], **options: Any) -> list[Answer]:
+        """Ask several queries, each given as (name, argument, ...).
+
+        :param queries: at most as many as are left
+        :param options: the same for all
+        """
+        left = self.queries - self.done
+        if len(queries) > left:
+            raise ValueError(f"queries ({len(queries)}) must be at most the {left} that are left")
+        return [self.ask(*query, **options) for query in queries]

@@ -1,0 +1,91 @@
+"""Budgets on disk: written to a temporary file first, so that a file is old or new, never torn."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import tempfile
+import zlib
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opendp_optimal_geo.prices import WHOLE, Ledger
+
+FORMAT = "opendp-optimal-geo budgets 1"
+
+
+def save_ledger(path: Path, ledger: Ledger, settings: dict[str, Any]) -> None:
+    """Write budgets and settings, all or nothing.
+
+    :param path: file to replace
+    :param ledger: what was paid
+    :param settings: anything JSON can hold
+    """
+    body = io.BytesIO()
+    np.savez(body, paid=ledger.paid, halted=ledger.halted)
+    data = body.getvalue()
+    header = {
+        "format": FORMAT,
+        "capacity": [str(ledger.capacity.numerator), str(ledger.capacity.denominator)],
+        "size": ledger.size,
+        "settings": settings,
+        "crc32": zlib.crc32(data),
+        "bytes": len(data),
+    }
+    path = Path(path)
+    handle, name = tempfile.mkstemp(prefix=path.name + ".", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(json.dumps(header).encode() + b"\n")
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+    _sync_folder(path.parent)
+
+
+def load_ledger(path: Path) -> tuple[Ledger, dict[str, Any]]:
+    """Read budgets and settings; a file that is not whole is refused.
+
+    :param path: file written by :func:`save_ledger`
+    """
+    path = Path(path)
+    try:
+        head, data = path.read_bytes().split(b"\n", 1)
+        header = json.loads(head)
+        if header["format"] != FORMAT:
+            raise ValueError("another format")
+        if len(data) != header["bytes"] or zlib.crc32(data) != header["crc32"]:
+            raise ValueError("not whole")
+        top, bottom = header["capacity"]
+        ledger = Ledger(Fraction(int(top), int(bottom)), int(header["size"]))
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            paid, halted = arrays["paid"], arrays["halted"]
+        if paid.shape != (ledger.size,) or halted.shape != (ledger.size,):
+            raise ValueError("wrong sizes")
+        if paid.dtype != np.int64 or (paid < 0).any() or (paid > WHOLE).any():
+            raise ValueError("impossible totals")
+    except (KeyError, ValueError, TypeError, OSError) as error:
+        raise ValueError(f"path ({path.name}) must hold saved budgets: {error}") from None
+    ledger.paid, ledger.halted = paid, halted.astype(np.bool_)
+    return ledger, header["settings"]
+
+
+def _sync_folder(folder: Path) -> None:
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:  # pragma: no cover (systems that cannot open folders)
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

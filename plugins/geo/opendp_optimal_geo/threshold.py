@@ -1,0 +1,122 @@
+"""The central model: one curator, one budget, neighbours differ in one record (appendix C)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from opendp_optimal.spec.exact import float_down
+from opendp_optimal_geo._checks import fraction as exact_fraction
+from opendp_optimal_geo._checks import positive, share
+from opendp_optimal_geo.answers import Answer, Round
+from opendp_optimal_geo.bounds import gaussian_radius
+from opendp_optimal_geo.filters import CgpFilter, Filter
+from opendp_optimal_geo.looks import shares
+from opendp_optimal_geo.noise import gaussian_noise
+
+STEP = 2.0**-12
+"""Counts are released on this grid: integers are on it, so nothing is rounded before the noise."""
+
+
+class Curator:
+    """Holds records that neighbours may differ in by one, behind a filter on rho (zCDP).
+
+    :param records: the data; their number is public
+    :param budget: rho in all, or a filter: :class:`CgpFilter`, or :class:`ApproxGpFilter` or
+        :class:`GaussianFilter` with reach 1 for (epsilon, delta)
+
+    >>> incomes = np.arange(1000) * 100
+    >>> curator = Curator(incomes, budget=1.0)
+    >>> answer = curator.threshold(lambda x: x <= 10_000, 0.5, budget=0.5)
+    >>> answer.value, answer.saving > 0.9
+    (True, True)
+    """
+
+    def __init__(self, records: Any, *, budget: Any) -> None:
+        """Keep the records behind the filter."""
+        if len(records) < 1:
+            raise ValueError("records (0) must be at least one")
+        self.records = records
+        self.filter = budget if isinstance(budget, Filter) else CgpFilter(budget)
+
+    @property
+    def remaining(self) -> Fraction:
+        """What is left, exactly."""
+        return self.filter.remaining
+
+    def threshold(
+        self,
+        predicate: Callable[[Any], Any],
+        fraction: float,
+        *,
+        budget: Any,
+        looks: Any = ("doubling", 10),
+        beta: float = 0.05,
+        baseline: bool = False,
+    ) -> Answer:
+        """Say whether fewer than a fraction of the records satisfy a predicate (Algorithm 9).
+
+        PIE-NI puts counts above the threshold in S_0, so S_1 means yes.
+
+        :param predicate: called with all records; returns a truth value for each
+        :param fraction: strictly between 0 and 1
+        :param budget: what the query may cost
+        :param looks: ("even", c), ("doubling", c), or prices that add up to the budget
+        :param beta: failure probability of the decisions
+        :param baseline: one look at the whole price (BM_1)
+        """
+        size = len(self.records)
+        limit = share("fraction", fraction) * size
+        beta, price = share("beta", beta), exact_fraction("budget", budget)
+        split = shares(("even", 1) if baseline else looks, positive("budget", budget))
+        if not self.filter.accepts(price, gaussian=True):
+            raise ValueError(
+                f"budget ({budget!r}) must be at most what is left, {float(self.remaining):g}"
+            )
+        # The same for everybody: a message about the predicate may not depend on the data.
+        truth = np.asarray(predicate(self.records))
+        if truth.shape != (size,) or truth.dtype != np.bool_:
+            raise ValueError("predicate must return one truth value for each record")
+        true_count = int(truth.sum())
+
+        used, weighted, rounds = Fraction(0), 0.0, []
+        value: bool | None = None
+        width = math.inf
+        for look, part in enumerate(split):
+            last = look == len(split) - 1
+            cost = price - used if last else Fraction(float_down(price * Fraction(part)))
+            if not self.filter.charge(cost, gaussian=True):  # pragma: no cover (checked above)
+                raise ValueError("budget must be at most what is left")
+            used += cost
+            noisy = true_count + _noise(cost)
+            weighted += float(cost) * noisy
+            average = weighted / float(used)
+            per_look = beta if baseline else beta / len(split)
+            width = gaussian_radius(1, per_look) / math.sqrt(2.0 * float(used)) + STEP
+            inside, outside = average < limit - width, average > limit + width
+            decided = (inside or outside) and not baseline
+            rounds.append(
+                Round(look + 1, part, 1, 0, int(decided and inside), int(decided and outside))
+            )
+            if decided:
+                value = bool(inside)
+                break
+        if value is None:
+            value = bool(average < limit)
+        return Answer(
+            value=value,
+            error_bound=0.0 if rounds[-1].inside + rounds[-1].outside else width,
+            beta=beta,
+            saving=float(1 - used / price),
+            rounds=tuple(rounds),
+        )
+
+
+def _noise(cost: Fraction) -> float:
+    """Return Gaussian noise of variance 1 / (2 cost), on the grid."""
+    rate = float_down(cost * Fraction(STEP) ** 2)
+    return float(gaussian_noise(rate, 1)[0]) * STEP

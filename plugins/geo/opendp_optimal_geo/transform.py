@@ -1,0 +1,182 @@
+"""1-Lipschitz scores and the projection as OpenDP transformations."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import opendp.prelude as dp
+from numpy.typing import NDArray
+
+from opendp_optimal.measure.spaces import space_of
+from opendp_optimal.spec.exact import float_up
+from opendp_optimal_geo._checks import location
+from opendp_optimal_geo._opendp import (
+    make_user_transformation,
+    metric_name,
+    partial,
+    user_distance,
+)
+from opendp_optimal_geo.projection import project
+from opendp_optimal_geo.scores import SCORE_ERROR, DistanceTo, Score, SignedDistance
+
+__all__ = [
+    "make_distance_to_point",
+    "make_projection",
+    "make_signed_distance",
+    "projected_distance",
+    "then_distance_to_point",
+    "then_projection",
+    "then_signed_distance",
+]
+
+FARTHEST = 2.0**27
+"""Coordinates are clamped to this, which never moves points apart."""
+
+
+def make_signed_distance(
+    input_domain: dp.Domain, input_metric: dp.Metric, region: Any
+) -> dp.Transformation:
+    """Return the signed distance to a region's boundary, negative inside: stability 1.
+
+    The map adds what floating-point errors can add, 2^-16 of a unit at most.
+
+    :param input_domain: vectors of two floats
+    :param input_metric: ``l2_distance``
+    :param region: a shapely Polygon or MultiPolygon
+
+    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> from opendp_optimal_geo import rectangle
+    >>> plane = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=2)
+    >>> t = make_signed_distance(plane, dp.l2_distance(T=float), rectangle((0, 0), 4, 2))
+    >>> t([0.0, 0.0]), round(t.map(3.0), 3)
+    (-1.0, 3.0)
+    """
+    return _make_score(input_domain, input_metric, SignedDistance(region))
+
+
+def make_distance_to_point(
+    input_domain: dp.Domain, input_metric: dp.Metric, point: Any
+) -> dp.Transformation:
+    """Return the distance to a point: stability 1.
+
+    The map adds what floating-point errors can add, 2^-16 of a unit per coordinate at most.
+
+    :param input_domain: vectors of floats of a fixed length
+    :param input_metric: ``l2_distance``
+    :param point: as many coordinates
+
+    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> plane = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=2)
+    >>> make_distance_to_point(plane, dp.l2_distance(T=float), (3.0, 4.0))([0.0, 0.0])
+    5.0
+    """
+    location("point", point)
+    return _make_score(input_domain, input_metric, DistanceTo(point))
+
+
+def _make_score(
+    input_domain: dp.Domain, input_metric: dp.Metric, score: Score
+) -> dp.Transformation:
+    space = space_of(input_domain, input_metric)
+    if space.norm != "l2" or space.size != score.dimension or space.integer:
+        raise ValueError(
+            f"input_domain ({input_domain}) and input_metric ({input_metric}) must be vectors of "
+            f"{score.dimension} floats under l2_distance"
+        )
+    size = score.dimension
+    slack = Fraction(2 * SCORE_ERROR * FARTHEST) * size
+
+    def function(data: Any) -> float:
+        return float(score(_row(data, size, FARTHEST))[0])
+
+    return make_user_transformation(
+        input_domain,
+        input_metric,
+        dp.atom_domain(T=float, nan=False),
+        dp.absolute_distance(T=float),
+        function,
+        lambda d_in: float_up(Fraction(d_in) + slack),
+    )
+
+
+def projected_distance(crs: str) -> dp.Metric:
+    """Return the metric of longitude and latitude that is Euclidean after a projection.
+
+    :param crs: projected coordinate system in metres
+    """
+    metric: dp.Metric = user_distance(f"ProjectedDistance({crs})")
+    return metric
+
+
+def make_projection(
+    input_domain: dp.Domain, input_metric: dp.Metric, crs: str
+) -> dp.Transformation:
+    """Return the projection of (longitude, latitude) in degrees to metres.
+
+    The input metric is the distance after the projection, so the map is the identity. Degrees out
+    of range are clamped.
+
+    :param input_domain: vectors of two floats
+    :param input_metric: ``projected_distance(crs)``
+    :param crs: projected coordinate system in metres, such as "EPSG:32618"
+
+    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> plane = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=2)
+    >>> t = make_projection(plane, projected_distance("EPSG:32618"), "EPSG:32618")
+    >>> [round(x) for x in t([-74.0, 40.7])], t.map(10.0)
+    ([584482, 4505936], 10.0)
+    """
+    project([0.0], [0.0], crs)
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=2)
+    if input_domain != domain:
+        raise ValueError(f"input_domain ({input_domain}) must be vectors of two floats")
+    if str(input_metric) != str(projected_distance(crs)):
+        raise ValueError(
+            f"input_metric ({metric_name(input_metric)}) must be projected_distance({crs!r})"
+        )
+
+    def function(data: Any) -> NDArray[np.float64]:
+        degrees = _row(data, 2, 180.0)[0]
+        latitude = min(max(float(degrees[1]), -85.0), 85.0)
+        point: NDArray[np.float64] = project([degrees[0]], [latitude], crs)[0]
+        return point
+
+    return make_user_transformation(
+        input_domain, input_metric, domain, dp.l2_distance(T=float), function, lambda d_in: d_in
+    )
+
+
+def _row(data: Any, size: int, limit: float) -> NDArray[np.float64]:
+    x = np.nan_to_num(np.asarray(data, np.float64).ravel(), nan=0.0)
+    x = np.resize(x, size) if len(x) else np.zeros(size)
+    row: NDArray[np.float64] = np.clip(x, -limit, limit)[None, :]
+    return row
+
+
+def then_signed_distance(*args: Any, **kwargs: Any) -> Any:
+    """Return :func:`make_signed_distance` waiting for its input space, for use after ``>>``.
+
+    :param args: see :func:`make_signed_distance`
+    :param kwargs: see :func:`make_signed_distance`
+    """
+    return partial(lambda domain, metric: make_signed_distance(domain, metric, *args, **kwargs))
+
+
+def then_distance_to_point(*args: Any, **kwargs: Any) -> Any:
+    """Return :func:`make_distance_to_point` waiting for its input space, for use after ``>>``.
+
+    :param args: see :func:`make_distance_to_point`
+    :param kwargs: see :func:`make_distance_to_point`
+    """
+    return partial(lambda domain, metric: make_distance_to_point(domain, metric, *args, **kwargs))
+
+
+def then_projection(*args: Any, **kwargs: Any) -> Any:
+    """Return :func:`make_projection` waiting for its input space, for use after ``>>``.
+
+    :param args: see :func:`make_projection`
+    :param kwargs: see :func:`make_projection`
+    """
+    return partial(lambda domain, metric: make_projection(domain, metric, *args, **kwargs))
