@@ -41,15 +41,23 @@ def shortfalls(weights: Integers, epsilon: float, most: int) -> Integers:
     return np.maximum(one_way, _one_way(weights[::-1], bound[::-1], most))
 
 
+def _window_minimum(values: Integers, size: int) -> Integers:
+    """The least of each window of so many values, by doubling windows."""
+    out, width = values, 1
+    while width < size:
+        step = min(width, size - width)
+        out = np.minimum(out[:-step], out[step:])
+        width += step
+    return out
+
+
 def _one_way(weights: Integers, bound: Integers, most: int) -> Integers:
     """Shortfalls against the weights shifted by m, for m = 0..most."""
-    from scipy.ndimage import minimum_filter1d  # slow to import, and not needed to draw
-
     n = len(weights)
     reach = min(most, n)
     # Only points that exceed the smallest bound within reach can fall short at all.
     padded = np.concatenate([np.zeros(reach, np.int64), bound])
-    lowest = minimum_filter1d(padded, size=reach + 1, origin=reach // 2, mode="nearest")[reach:]
+    lowest = _window_minimum(padded, reach + 1)
     suspects = np.flatnonzero(weights > lowest)
     suspect = weights[suspects]
     out = np.empty(most + 1, np.int64)
