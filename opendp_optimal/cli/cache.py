@@ -8,6 +8,7 @@ import click
 
 from opendp_optimal.cli.terminal import json_option, note, print_json, print_table
 from opendp_optimal.errors import TableFormatError
+from opendp_optimal.table import bounded_files
 from opendp_optimal.table import cache as tables
 from opendp_optimal.table.format import peek
 
@@ -40,7 +41,7 @@ def list_(everything: bool, as_json: bool) -> None:
         opendp_optimal.load_plugins()
     own = str(tables.cache_directory())
     entries = []
-    for place in tables.stored_files():
+    for place in [*tables.stored_files(), *tables.stored_files(bounded_files.SUFFIX)]:
         if everything or str(place).startswith(own):
             entries.append(describe(place))
     if as_json:
@@ -72,7 +73,9 @@ def clear(yes: bool) -> None:
 def describe(place: Any) -> dict[str, Any]:
     """Return what a table file says about itself, unverified."""
     try:
-        return {"file": place.name, **peek(place.read_bytes())}
+        data = place.read_bytes()
+        about = bounded_files.peek if data[:8] == bounded_files.MAGIC else peek
+        return {"file": place.name, **about(data)}
     except (OSError, TableFormatError) as error:
         return {"file": place.name, "error": str(error)}
 

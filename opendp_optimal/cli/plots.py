@@ -18,8 +18,10 @@ COLOURS = {
 }
 
 
-def new_figure(width: float, height: float, columns: int = 1) -> tuple[Any, list[Any]]:
-    """Return a figure and its axes.
+def new_figure(
+    width: float, height: float, columns: int = 1, rows: int = 1
+) -> tuple[Any, list[Any]]:
+    """Return a figure and its axes, row by row.
 
     :raises click.ClickException: if matplotlib is not installed.
     """
@@ -30,7 +32,7 @@ def new_figure(width: float, height: float, columns: int = 1) -> tuple[Any, list
             "plots need matplotlib: pip install opendp-optimal[plot]"
         ) from error
     figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots(1, columns, squeeze=False)[0]
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
     return figure, list(axes)

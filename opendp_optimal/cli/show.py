@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import numpy as np
 
+from opendp_optimal.cli.bounded import bounded_options, show_family
 from opendp_optimal.cli.plots import draw_shapes, new_figure, save
 from opendp_optimal.cli.shapes import Shape, bars, rivals, shape_of
 from opendp_optimal.cli.solve import find, summary
@@ -26,6 +27,7 @@ from opendp_optimal.cli.terminal import (
 @loss_option
 @integer_option
 @gap_option
+@bounded_options
 @plot_option
 @json_option
 def show(
@@ -34,10 +36,34 @@ def show(
     loss: str,
     integer_sensitivity: int | None,
     gap: float,
+    ends: tuple[float, float] | None,
+    sensitivity: float | None,
+    bins: int | None,
+    cap: float | None,
     plot: str | None,
     as_json: bool,
 ) -> None:
-    """Show the optimal noise for EPSILON and DELTA beside Laplace, Gaussian and staircase noise."""
+    """Show the optimal noise for EPSILON and DELTA beside Laplace, Gaussian and staircase noise.
+
+    With --range, show the family of noises that depend on the answer.
+    """
+    if ends is not None:
+        show_family(
+            epsilon,
+            delta,
+            loss=loss,
+            ends=ends,
+            sensitivity=sensitivity,
+            whole=integer_sensitivity,
+            bins=bins,
+            cap=cap,
+            gap=gap,
+            plot=plot,
+            as_json=as_json,
+        )
+        return
+    if sensitivity is not None or bins is not None or cap is not None:
+        raise click.UsageError("--sensitivity, --bins and --cap need --range")
     table = find(epsilon, delta, loss, integer_sensitivity, gap)
     own = shape_of(table)
     shapes = [own, *rivals(table, own.edges)]

@@ -9,6 +9,7 @@ import click
 
 from opendp_optimal.cli.terminal import FAILED, json_option, note, print_json
 from opendp_optimal.errors import CertificateError, TableFormatError
+from opendp_optimal.table import bounded_files
 from opendp_optimal.table import cache as tables
 from opendp_optimal.table.format import decode
 
@@ -25,7 +26,10 @@ def verify(files: tuple[str, ...], as_json: bool) -> int:
     import opendp_optimal
 
     opendp_optimal.load_plugins()
-    places: list[Any] = [Path(name) for name in files] or list(tables.stored_files())
+    places: list[Any] = [Path(name) for name in files] or [
+        *tables.stored_files(),
+        *tables.stored_files(bounded_files.SUFFIX),
+    ]
     results = [(str(place), check(place)) for place in places]
     wrong = [(place, reason) for place, reason in results if reason]
     if as_json:
@@ -42,7 +46,11 @@ def verify(files: tuple[str, ...], as_json: bool) -> int:
 def check(place: Any) -> str:
     """Return why a table file does not verify; nothing if it does."""
     try:
-        decode(place.read_bytes()).verify()
+        data = place.read_bytes()
+        if data[:8] == bounded_files.MAGIC:
+            bounded_files.decode(data)
+        else:
+            decode(data).verify()
     except (CertificateError, TableFormatError) as error:
         return f"{type(error).__name__}: {error}"
     except OSError as error:

@@ -6,6 +6,7 @@ not kept: their proofs need the function itself.
 
 from __future__ import annotations
 
+import json
 import logging
 import struct
 import zlib
@@ -108,6 +109,26 @@ def _decode(data: bytes) -> BoundedTable:
         lower=float.fromhex(header["lower"]),
         levels=tuple(int(v) for v in header["levels"]),
     )
+
+
+def peek(data: bytes) -> dict[str, Any]:
+    """What a file says it is, unverified: for looking through directories."""
+    try:
+        (length,) = struct.unpack("<I", data[8:12])
+        if data[:8] != MAGIC or length > len(data):
+            raise TableFormatError("the file does not begin like a bounded table")
+        header = json.loads(data[12 : 12 + length])
+        described = header["problem"]
+        numbers = ("epsilon", "delta", "sensitivity", "low", "high")
+        return {
+            **described,
+            **{key: float.fromhex(described[key]) for key in numbers},
+            "upper": float.fromhex(header["upper"]),
+            "lower": float.fromhex(header["lower"]),
+            "bins": int(header["bins"]),
+        }
+    except (ValueError, KeyError, TypeError, struct.error) as error:
+        raise TableFormatError(f"the file is not a bounded table: {error}") from None
 
 
 def load(problem: BoundedProblem) -> BoundedTable | None:
