@@ -84,6 +84,7 @@ def shortfall_units(weights: Integers, problem: ChannelProblem) -> Integers:
         bound = grown.get((z, epsilon))
         if bound is None:
             bound = grown[z, epsilon] = _grown(rows[z], epsilon)
+            bound[list(problem.telling)] = 0
         out[r] = np.maximum(weights[x] - bound, 0).sum()
     return out
 
@@ -163,13 +164,14 @@ def prove_bound(dual: ChannelDual, problem: ChannelProblem) -> Fraction:
             ]
     own = np.zeros((inputs, outputs), np.int64)
     others: dict[float, Integers] = {}
+    shared = problem.shared.astype(np.int64)
     for r, slack in zip(dual.pairs.tolist(), dual.slack, strict=True):
         x, z = problem.pairs[r].tolist()
         own[x] += slack
         epsilon = float(problem.high[r])
         if epsilon not in others:
             others[epsilon] = np.zeros((inputs, outputs), np.int64)
-        others[epsilon][z] += slack
+        others[epsilon][z] += slack * shared
     unit = problem.denominator << BITS + more
     for x, row in enumerate(own.tolist()):
         reduced[x] = [a + y * unit for a, y in zip(reduced[x], row, strict=True)]
@@ -209,6 +211,7 @@ def private_rows(
     common = weights.mean(axis=0) + weights.max(axis=0)
     if problem.mirrored:
         common = common + common[::-1]
+    common = common * problem.shared
     common = common / common.sum()
     allowed = Fraction(problem.delta) * TOTAL
     mix = 0.0

@@ -3,6 +3,8 @@
 *Above*, equal bins of width b: draw u uniformly from [0, b). The answer lies in one of the cells
 [u + (x - 1) b, u + x b), x = 0..K; draw y from P(.|x) and release the middle of cell y. Answers
 at most k b apart lie at most k cells apart, whatever u is.
+If delta is positive, the answer itself can be released too, with a chance of at most delta: two
+telling outputs, the first and the last, so that the mirror image of a channel is one.
 
 *Above*, unequal bins: round the answer at random, without bias, to one of the two ends of its bin;
 release the end that the channel draws.
@@ -107,8 +109,16 @@ def above(problem: BoundedProblem, lattice: Lattice) -> ChannelProblem:
         [weight[x] * parts[y - x][0] + weight[x + 1] * parts[y - x][1] for y in range(bins + 1)]
         for x in range(bins + 1)
     ]
+    if problem.delta > 0:
+        none = moments.exact(problem.loss, Fraction(0))
+        cost = [_tell(row, (weight[x] + weight[x + 1]) / 2 * none) for x, row in enumerate(cost)]
     caps = _shifting_caps(problem, lattice) if problem.cap is not None else []
-    return _exact(problem, cost, lattice.pairs(bins + 1), caps)
+    return _exact(problem, cost, lattice.pairs(bins + 1), caps, telling=problem.delta > 0)
+
+
+def _tell(row: list[Fraction], cost: Fraction) -> list[Fraction]:
+    """A row of costs with the telling outputs, the first and the last."""
+    return [cost, *row, cost]
 
 
 def _shifting_caps(problem: BoundedProblem, lattice: Lattice) -> list[tuple[tuple[int, ...], Rows]]:
@@ -132,27 +142,31 @@ def _shifting_caps(problem: BoundedProblem, lattice: Lattice) -> list[tuple[tupl
 
     whole = {d: upto(d, Fraction(1)) for d in shapes}
     sums = {t: {d: upto(d, t) for d in shapes} for t in cuts}
-    controls: list[tuple[dict[int, Fraction], dict[int, Fraction]]] = []
+    controls: list[tuple[Fraction, dict[int, Fraction], dict[int, Fraction]]] = []
     for t, following in zip(cuts, [*cuts[1:], None], strict=True):
         left = {d: whole[d] - sums[t][d] for d in shapes}
         right = sums[t]
-        controls.append((left, right))
+        controls.append((t, left, right))
         if following is not None:
             half = (following - t) / 2
             slope = {d: half * value(d, t) for d in shapes}
             controls.append(
                 (
+                    t + half,
                     {d: left[d] - slope[d] for d in shapes},
                     {d: right[d] + slope[d] for d in shapes},
                 )
             )
     out: list[tuple[tuple[int, ...], Rows]] = []
     for j in range(bins):
-        for left, right in controls:
+        for t, left, right in controls:
             rows = [
                 [left[y - j] for y in range(bins + 1)],
                 [right[y - j - 1] for y in range(bins + 1)],
             ]
+            if problem.delta > 0:
+                none = moments.exact(problem.loss, Fraction(0))
+                rows = [_tell(rows[0], (1 - t) * none), _tell(rows[1], t * none)]
             out.append(((j, j + 1), rows))
     return out
 
@@ -197,10 +211,14 @@ def above_unequal(problem: BoundedProblem) -> ChannelProblem:
             down, up = moments.halves(problem.loss, edges[y] - edges[j], length)
             cost[j][y] += w * down
             cost[j + 1][y] += w * up
+    if problem.delta > 0:
+        none = moments.exact(problem.loss, Fraction(0))
+        halved = [Fraction(0), *weight, Fraction(0)]
+        cost = [_tell(row, (halved[x] + halved[x + 1]) / 2 * none) for x, row in enumerate(cost)]
     caps = _rounding_caps(problem, edges) if problem.cap is not None else []
     # A little more than the reach, so that the ends may be moved to a grid of floats.
     reach = problem.reach * (1 + Fraction(1, 1 << 20))
-    return _exact(problem, cost, rounding_pairs(edges, reach), caps)
+    return _exact(problem, cost, rounding_pairs(edges, reach), caps, telling=problem.delta > 0)
 
 
 def _rounding_caps(
@@ -221,6 +239,10 @@ def _rounding_caps(
                 ],
                 [[(1 - e) * p.finish for p in parts], [e * p.finish for p in parts]],
             ]
+            if problem.delta > 0:
+                none = moments.exact(problem.loss, Fraction(0))
+                for t, rows in zip((s, (s + e) / 2, e), ends, strict=True):
+                    rows[:] = [_tell(rows[0], (1 - t) * none), _tell(rows[1], t * none)]
             out.extend(((j, j + 1), rows) for rows in ends)
     return out
 
@@ -283,6 +305,7 @@ def _exact(
     pairs: Integers,
     caps: list[tuple[tuple[int, ...], Rows]],
     down: bool = False,
+    telling: bool = False,
 ) -> ChannelProblem:
     """Costs as integers over a power of two, rounded up (or down, for bounds from below)."""
     top = max([max(map(max, cost)), *(max(map(max, rows)) for _, rows in caps)])
@@ -307,4 +330,5 @@ def _exact(
         delta=problem.delta,
         caps=tuple(CapRow(rows, integers_of(costs)) for rows, costs in caps),
         cap=None if problem.cap is None else Fraction(problem.cap),
+        telling=(0, len(cost[0]) - 1) if telling else (),
     )

@@ -5,6 +5,9 @@
                 sum_y [P(y|x) - growth P(y|x')]+ <= delta      for every pair (x, x')
                 sum_x sum_y caps[q, x, y] P(y|x) <= cap        for every cap q
 
+Outputs can be marked as telling: what one input releases by them no other input can, so that they
+count in full (their growth is 0).
+
 :class:`ChannelProblem` states it exactly, in integers; :class:`ChannelProgram` is what solvers
 see, in floats. Where the problem is its own mirror image (x and y reversed), the programme keeps
 one half of the rows: a row of the other half is a row of the first, reversed.
@@ -47,6 +50,7 @@ class ChannelProblem:
     :param delta: the same for all pairs; 0 for pure privacy
     :param caps: further bounds, their costs over ``denominator`` too
     :param cap: what the caps are bounded by
+    :param telling: outputs that count in full, as no other input can release the same
     """
 
     cost: Matrix
@@ -57,6 +61,7 @@ class ChannelProblem:
     delta: float
     caps: tuple[CapRow, ...] = ()
     cap: Fraction | None = None
+    telling: tuple[int, ...] = ()
 
     @property
     def inputs(self) -> int:
@@ -74,6 +79,8 @@ class ChannelProblem:
         if any(list(a) != list(b)[::-1] for a, b in zip(self.cost, self.cost[::-1], strict=True)):
             return False
         last = self.inputs - 1
+        if set(self.telling) != {self.outputs - 1 - y for y in self.telling}:
+            return False
         own = {(x, z): e for (x, z), e in zip(self.pairs.tolist(), self.high, strict=True)}
         if any(own.get((last - x, last - z)) != e for (x, z), e in own.items()):
             return False
@@ -113,7 +120,15 @@ class ChannelProblem:
             caps=self._cap_floats(kept, outputs),
             cap=0.0 if self.cap is None else float(self.cap),
             inputs=inputs,
+            shared=self.shared,
         )
+
+    @cached_property
+    def shared(self) -> Floats:
+        """1 for every output but the telling ones, which have 0."""
+        out = np.ones(self.outputs)
+        out[list(self.telling)] = 0.0
+        return out
 
     def _cap_floats(self, kept: int, outputs: int) -> Floats:
         rows = []
@@ -143,7 +158,8 @@ class ChannelProgram:
     """What a solver sees; see the module for its meaning.
 
     ``first`` and ``second`` are the rows of each pair; where ``flips``, the second row is taken
-    in reverse. A folded programme has fewer rows than ``inputs``.
+    in reverse. A folded programme has fewer rows than ``inputs``. ``shared`` is 0 for telling
+    outputs and 1 for others.
     """
 
     cost: Floats
@@ -155,6 +171,12 @@ class ChannelProgram:
     caps: Floats
     cap: float
     inputs: int
+    shared: Floats
+
+    @cached_property
+    def grown(self) -> Floats:
+        """The growth of every pair and output."""
+        return np.asarray(self.growth[:, None] * self.shared)
 
     @property
     def folded(self) -> bool:
@@ -165,7 +187,7 @@ class ChannelProgram:
         """P(y|x) - growth P(y|x') for every pair and y, in one pass."""
         other = p[self.second]
         other[self.flips] = other[self.flips, ::-1]
-        return np.asarray(p[self.first] - self.growth[:, None] * other)
+        return np.asarray(p[self.first] - self.grown * other)
 
     def shortfalls(self, p: Floats) -> Floats:
         """What the worst event of every pair takes of delta."""

@@ -1,7 +1,7 @@
 """Releases of bounded answers in exact integers: a random shift or rounding, then one draw.
 
-Answers are integers of grid steps here. Nothing is computed in floats and no branch but the draw
-depends on the answer.
+Answers are integers of grid steps here, and nothing is computed in floats. Where rows have two
+outputs more than there are cells, the first and the last of them release the answer itself.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ class Shifting:
     rows: Sequence[Sampler]
     start: int
     step: int
+    telling: bool
 
     def draw(self, answer: int, source: Source = os.urandom) -> int:
         """The grid place that is released for an answer."""
         shift = int(uniform_below(self.step, 1, source)[0])
         cell = (answer - self.start - shift) // self.step + 1
         cell = min(max(cell, 0), len(self.rows) - 1)
-        y = self.rows[cell].draw_one(source)
+        y = self.rows[cell].draw_one(source) - self.telling
+        if not 0 <= y < len(self.rows):
+            return answer
         return self.start + shift + y * self.step - self.step // 2
 
 
@@ -41,6 +44,7 @@ class Rounding:
 
     rows: Sequence[Sampler]
     ends: Sequence[int]
+    telling: bool
 
     def draw(self, answer: int, source: Source = os.urandom) -> int:
         """The grid place that is released for an answer."""
@@ -48,7 +52,8 @@ class Rounding:
         x = min(bisect_right(self.ends, answer) - 1, len(self.ends) - 2)
         length = self.ends[x + 1] - self.ends[x]
         x += int(uniform_below(length, 1, source)[0]) < answer - self.ends[x]
-        return self.ends[self.rows[x].draw_one(source)]
+        y = self.rows[x].draw_one(source) - self.telling
+        return self.ends[y] if 0 <= y < len(self.ends) else answer
 
 
 @dataclass(frozen=True)

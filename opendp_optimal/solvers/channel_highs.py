@@ -43,6 +43,9 @@ class _Model:
         self.elastic = 1 if len(program.caps) else 0
         self.highs = quiet_highs()
         self.growth = program.growth
+        self.scale = np.sqrt(program.growth)
+        if program.delta > 0:
+            self.scale = np.maximum(1.0, self.scale * np.sqrt(max(program.delta, _LEAST_UNIT)))
         self.gentle = program.growth <= _STEEP
         self.slack_unit = max(program.delta, _LEAST_UNIT)
         self.columns = self.rows = 0
@@ -87,9 +90,9 @@ class _Model:
         slack = self.columns + np.arange(count)
         self._add_columns(np.zeros(count))
         first, second = self.at_first[which].ravel(), self.at_second[which].ravel()
-        growth = np.repeat(self.growth[which], self.outputs)
+        growth = self.program.grown[which].ravel()
         at = np.arange(count)
-        scale = np.maximum(1.0, np.sqrt(growth) * np.sqrt(unit))
+        scale = np.repeat(self.scale[which], self.outputs)
         data = np.concatenate([np.full(count, unit) / scale, -1 / scale, growth / scale])
         entries = (data, (np.tile(at, 3), np.concatenate([slack, first, second])))
         matrix = sparse.csr_array(entries, shape=(count, self.columns))
@@ -105,7 +108,7 @@ class _Model:
         """Rows growth P(y|x') - P(y|x) >= 0."""
         count, at = len(pair), np.arange(len(pair))
         growth = self.growth[pair]
-        scale = np.sqrt(growth)
+        scale = self.scale[pair]
         data = np.concatenate([-1 / scale, growth / scale])
         places = np.concatenate([self.at_first[pair, y], self.at_second[pair, y]])
         matrix = sparse.csr_array((data, (np.tile(at, 2), places)), shape=(count, self.columns))
@@ -169,10 +172,7 @@ def _solution(
 ) -> ChannelSolution:
     program, unit = model.program, model.unit
     has = model.term_row >= 0
-    scale = np.sqrt(model.growth)
-    if program.delta > 0:
-        scale = np.maximum(1.0, scale * np.sqrt(model.slack_unit))
-    slack = np.where(has, np.maximum(prices[model.term_row], 0.0) / scale[:, None], 0.0)
+    slack = np.where(has, np.maximum(prices[model.term_row], 0.0) / model.scale[:, None], 0.0)
     budget = np.zeros(len(program.first))
     if program.delta > 0:
         priced = model.budget_row >= 0

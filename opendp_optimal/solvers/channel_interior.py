@@ -117,7 +117,7 @@ class _Newton:
 
     def transpose(self, y: Floats) -> Floats:
         first = np.bincount(self.at_first.ravel(), y.ravel(), self.n)
-        grown = (self.program.growth[:, None] * y).ravel()
+        grown = (self.program.grown * y).ravel()
         out = first - np.bincount(self.at_second.ravel(), grown, self.n)
         return np.append(out, [0.0] * self.elastic)
 
@@ -129,7 +129,7 @@ class _Newton:
 
     def factor(self, x: _Iterate) -> None:
         """Assemble and factor the Newton matrix at an iterate."""
-        growth = self.program.growth[:, None]
+        growth = self.program.grown
         self.alpha, self.beta = x.zs / x.s, x.y / x.t
         self.w = 1 / (self.alpha + self.beta)
         self.h = self.alpha * self.beta * self.w
@@ -216,9 +216,11 @@ def _start(newton: _Newton) -> _Iterate:
     shape = program.cost - program.cost.min(axis=1, keepdims=True)
     shape = shape / max(float(shape.max()), 1e-300)
     p = np.exp(-0.4 * min(float(least), 8.0) * shape)
+    p *= np.where(program.shared > 0, 1.0, 1e-2 * program.delta)
     p /= p.sum(axis=1, keepdims=True)
     steady = p.mean(axis=0)
-    steady = (steady + steady[::-1]) / 2
+    steady = (steady + steady[::-1]) / 2 * np.maximum(program.shared, 1e-2 * program.delta)
+    steady /= steady.sum()
     for _ in range(40):
         used = program.shortfalls(p)
         if float(used.max(initial=0.0)) < 0.5 * program.delta:
@@ -318,6 +320,7 @@ def solve_interior(
         caps=program.caps / unit,
         cap=program.cap / unit,
         inputs=program.inputs,
+        shared=program.shared,
     )
     newton = _Newton(scaled, penalty)
     with threadpool_limits(1, "blas"):

@@ -93,7 +93,7 @@ def _decode(data: bytes) -> BoundedTable:
     if problem.describe() != described:
         raise TableFormatError("the problem in the file is not written as it should be")
     weights = arrays["weights"]
-    fits = weights.shape == (numbers[0] + 1, numbers[0] + 1)
+    fits = weights.ndim == 2 and len(weights) == numbers[0] + 1
     if not fits or arrays["slack"].ndim != 2 or numbers[2] > _MOST_BINS:
         raise TableFormatError("an array has an impossible shape")
     dual = ChannelDual(arrays["pairs"], arrays["budget"], arrays["slack"], arrays["caps"], scale)

@@ -39,7 +39,8 @@ class BoundedTable:
     With equal bins, all cells are shifted by the same uniform part of a bin; row x of the weights
     says which cell's middle is released when the answer lies in cell x. With unequal bins, row x
     belongs to the end x of a bin, to which an answer is rounded at random. With integers, row x
-    belongs to the integer low + x.
+    belongs to the integer low + x. For real queries with a positive delta, the first and the last
+    column belong to the release of the answer itself, whose chance is within delta.
 
     :param problem: what was asked
     :param bins: number of bins of the mechanism (integers: steps in the range)
@@ -181,23 +182,34 @@ class BoundedTable:
         if problem.integer:
             if value.denominator != 1:
                 raise ValueError(f"answer ({answer}) must be an integer")
-            errors = {y: Fraction(problem.low) + y - value for y in range(self.bins + 1)}
-            cost = {y: moments.exact(problem.loss, e) for y, e in errors.items()}
+            errors = [Fraction(problem.low) + y - value for y in range(self.bins + 1)]
+            cost = [moments.exact(problem.loss, e) for e in errors]
             return float_up(self._row_mean(int(value - Fraction(problem.low)), cost))
         if problem.edges is not None:
             return float_up(self._rounded_loss(value))
         return float_up(self._shifted_loss(value))
 
-    def _row_mean(self, x: int, cost: dict[int, Fraction]) -> Fraction:
-        spent = sum(w * cost[y] for y, w in enumerate(self.weights[x].tolist()) if w)
-        return Fraction(spent) / TOTAL
+    @property
+    def telling(self) -> bool:
+        """Whether there are columns for the release of the answer itself."""
+        return bool(self._above.telling)
+
+    def _row_mean(self, x: int, cost: list[Fraction], share: Fraction = Fraction(1)) -> Fraction:
+        """The mean cost of a row; that of telling is its loss times the share of the row."""
+        if self.telling:
+            none = share * moments.exact(self.loss, Fraction(0))
+            cost = [none, *cost, none]
+        spent = sum(
+            (w * c for w, c in zip(self.weights[x].tolist(), cost, strict=True)), Fraction(0)
+        )
+        return spent / TOTAL
 
     def _rounded_loss(self, value: Fraction) -> Fraction:
         assert self.problem.edges is not None
         edges = [Fraction(e) for e in self.problem.edges]
         j = min(max(i for i, e in enumerate(edges) if e <= value), self.bins - 1)
         share = (value - edges[j]) / (edges[j + 1] - edges[j])
-        cost = {y: moments.exact(self.loss, e - value) for y, e in enumerate(edges)}
+        cost = [moments.exact(self.loss, e - value) for e in edges]
         return (1 - share) * self._row_mean(j, cost) + share * self._row_mean(j + 1, cost)
 
     def _shifted_loss(self, value: Fraction) -> Fraction:
@@ -207,15 +219,16 @@ class BoundedTable:
         j = min(math.floor((value - start) / b), self.bins - 1)
         share = (value - start) / b - j
 
-        def parts(x: int, first: Fraction, last: Fraction) -> Fraction:
-            cost = {}
+        def part(x: int, first: Fraction, last: Fraction) -> Fraction:
+            cost = []
             for y in range(self.bins + 1):
                 shape = moments.pieces(self.loss, (y - x + Fraction(1, 2)) * b, b)
-                cost[y] = sum((p.integral(last) - p.integral(first) for p in shape), Fraction(0))
-            return self._row_mean(x, cost)
+                parts = (p.integral(last) - p.integral(first) for p in shape)
+                cost.append(sum(parts, Fraction(0)))
+            return self._row_mean(x, cost, last - first)
 
         zero, one = Fraction(0), Fraction(1)
-        return parts(j + 1, zero, share) + parts(j, share, one)
+        return part(j + 1, zero, share) + part(j, share, one)
 
     @cached_property
     def conditional_losses(self) -> Floats:
@@ -238,14 +251,21 @@ class BoundedTable:
         return np.linspace(problem.low, problem.high, self.bins + 1)
 
     def family(self) -> tuple[Floats, Floats, Floats]:
-        """Answers, outputs and chances of the outputs: one row for each x, for plots."""
+        """Answers, outputs and chances of the outputs: one row for each x, for plots.
+
+        The release of the answer itself counts as that of its own cell.
+        """
         problem = self.problem
+        chances = self.weights / TOTAL
+        if self.telling:
+            told = chances[:, 0] + chances[:, -1]
+            chances = chances[:, 1:-1] + np.diag(told)
         if problem.integer or problem.edges is not None:
-            return self.answers, self.answers, self.weights / TOTAL
+            return self.answers, self.answers, chances
         lattice = model.lattice_above(problem, self.cells, self.bins)
         middle = (problem.low + problem.high) / 2
         places = middle + (np.arange(self.bins + 1) - self.bins / 2) * float(lattice.step)
-        return np.asarray(places), np.asarray(places), self.weights / TOTAL
+        return np.asarray(places), np.asarray(places), chances
 
     @cached_property
     def bits(self) -> int:
@@ -278,11 +298,11 @@ class BoundedTable:
             proved = set(map(tuple, self._above.pairs.tolist()))
             if not set(map(tuple, needed.tolist())) <= proved:
                 raise CertificateError("bins are too narrow for floats")
-            return Rounding(rows, tuple(ends))
+            return Rounding(rows, tuple(ends), self.telling)
         low, high = round(Fraction(problem.low) * unit), round(Fraction(problem.high) * unit)
         step = max(-(-moved // self.cells), -(-(high - low + 1) // self.bins))
         start = low - (self.bins * step - (high - low)) // 2
-        return Shifting(rows, start, step)
+        return Shifting(rows, start, step, self.telling)
 
     def apart(self, distance: Fraction) -> int:
         """How many cells (or integers) answers at a distance can be apart, at most."""
