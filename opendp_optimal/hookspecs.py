@@ -42,3 +42,13 @@ def opendp_optimal_register_tables(register: Callable[..., None]) -> None:
 @hookspec
 def opendp_optimal_register_commands(register: Callable[[Any], None]) -> None:
     """Add commands to ``opendp-optimal``: ``register(command)`` with a ``click.Command``."""
+
+
+@hookspec
+def opendp_optimal_register_candidates(register: Callable[..., None]) -> None:
+    """Add candidates to ``opendp_optimal.advise``: ``register(propose, *, name=None)``.
+
+    ``propose`` takes an ``opendp_optimal.advisor.Request`` and yields ``Candidate`` and ``Bound``
+    objects: mechanisms that satisfy it with their expected losses, and proved lower bounds. It
+    yields nothing where it has nothing to offer.
+    """

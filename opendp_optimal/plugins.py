@@ -98,6 +98,11 @@ class Plugins:
         """Commands of ``opendp-optimal`` by name."""
         return self._collect("commands", _command)
 
+    @property
+    def candidates(self) -> Mapping[str, Registered]:
+        """Functions that propose mechanisms to the advisor, by name."""
+        return self._collect("candidates", _candidates)
+
     def _collect(
         self, kind: str, check: Callable[..., tuple[str, Any]]
     ) -> Mapping[str, Registered]:
@@ -270,6 +275,15 @@ def _directory(directory: Any) -> tuple[str, Any]:
     if not isinstance(directory, Traversable) or not directory.is_dir():
         raise ValueError(f"directory ({str(directory)!r}) must be an existing folder")
     return str(directory), directory
+
+
+def _candidates(propose: Any, *, name: str | None = None) -> tuple[str, Any]:
+    given = name or getattr(propose, "__name__", "")
+    if not callable(propose) or not given.isidentifier():
+        raise ValueError(f"propose ({propose!r}) must be a function with a name")
+    if len(inspect.signature(propose).parameters) != 1:
+        raise ValueError(f"{given} must take one argument, the request")
+    return given, propose
 
 
 def _command(command: Any) -> tuple[str, Any]:

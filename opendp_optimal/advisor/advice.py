@@ -1,0 +1,220 @@
+"""``advise``: compute, compare, rank, and say what to call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from opendp_optimal.advisor.request import Bound, Candidate, Request
+from opendp_optimal.spec.loss import Loss
+from opendp_optimal.spec.registry import named_loss
+
+MOST_COUNTED = 4096
+"""Up to how many releases the Gaussian is waited for."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Every mechanism that satisfies a request, the best first, and what nothing can beat.
+
+    :param request: what was asked
+    :param ranking: candidates by expected loss
+    :param bounds: lower bounds, each proved over the mechanisms it names
+    :param failures: plugins whose candidates could not be computed, and why
+    """
+
+    request: Request
+    ranking: tuple[Candidate, ...]
+    bounds: tuple[Bound, ...]
+    failures: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate of least expected loss."""
+        return self.ranking[0]
+
+    @property
+    def lower(self) -> float | None:
+        """The largest certified lower bound that covers every candidate; None if there is none.
+
+        With bounds on the answers, what is known of additive noise does not cover the others.
+        """
+        covers = [b.value for b in self.bounds if not b.additive or self.request.bounds is None]
+        return max(covers, default=None)
+
+    @cached_property
+    def gaussian_from(self) -> int | None:
+        """From how many releases on, under the same budget, Gaussian noise is the best to add.
+
+        Compared with the other noise that is added whatever the answer. None for pure privacy,
+        and where it does not win up to 4096 releases.
+        """
+        return _gaussian_from(self.request)
+
+    def candidate(self, name: str) -> Candidate:
+        """Look a candidate up by name.
+
+        :param name: as in the ranking
+        """
+        for candidate in self.ranking:
+            if candidate.name == name:
+                return candidate
+        known = ", ".join(c.name for c in self.ranking)
+        raise ValueError(f"name ({name!r}) must be one of {known}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The advice as plain values, for JSON."""
+        request = self.request
+        return {
+            "epsilon": request.epsilon,
+            "delta": request.delta,
+            "sensitivity": request.sensitivity,
+            "integer": request.integer,
+            "bounds": None if request.bounds is None else list(request.bounds),
+            "loss": request.loss.name,
+            "releases": request.releases,
+            "best": self.best.name,
+            "lower": self.lower,
+            "gaussian_from": self.gaussian_from,
+            "candidates": [
+                {
+                    "name": c.name,
+                    "loss": c.loss,
+                    "ratio": c.loss / self.best.loss if self.best.loss > 0 else None,
+                    "epsilon": c.epsilon,
+                    "delta": c.delta,
+                    "constructor": c.constructor,
+                    "note": c.note,
+                    "by": c.by,
+                }
+                for c in self.ranking
+            ],
+            "bounds_proved": [
+                {"value": b.value, "additive": b.additive, "note": b.note, "by": b.by}
+                for b in self.bounds
+            ],
+            "failures": list(self.failures),
+        }
+
+    def __str__(self) -> str:
+        """The ranking, one line for each candidate."""
+        width = max(len(c.name) for c in self.ranking)
+        return "\n".join(f"{c.name.ljust(width)}  {c.loss:.6g}" for c in self.ranking)
+
+
+def advise(
+    epsilon: float,
+    delta: float = 0.0,
+    sensitivity: float = 1.0,
+    *,
+    integer: bool = False,
+    bounds: tuple[float, float] | None = None,
+    loss: str | Loss | Callable[[float], float] = "l1",
+    prior: Sequence[float] | None = None,
+    releases: int = 1,
+    gap: float = 1e-3,
+    progress: Progress | None = None,
+) -> Advice:
+    """Which mechanism to use: the expected loss of every one that applies, the best first.
+
+    Candidates come from the package itself and from every installed plugin. Each one names the
+    call that makes it. Several releases under one budget are compared under tight accounting.
+
+    :param epsilon: privacy loss of all releases together
+    :param delta: chance of a larger one; 0 for pure privacy
+    :param sensitivity: how far the answers of neighbouring data can be apart
+    :param integer: whether the query answers integers
+    :param bounds: smallest and largest answer, where they are known: worth up to a third of the
+        error on small ranges
+    :param loss: of the error: "l1", "l2", "pinball:LEVEL", a registered name, a function or a
+        ``Loss``, in the units of the query
+    :param prior: chances of the answers within the bounds: of each integer, or of equal parts of
+        a real range; uniform by default
+    :param releases: how many such releases share the budget
+    :param gap: largest acceptable certified gap of optimised tables
+    :param progress: called with a line of text at each step
+    :raises ValueError: for a bad argument, and where no mechanism satisfies the request
+
+    >>> from opendp_optimal import advise
+    >>> advice = advise(epsilon=3.0, delta=1e-5)
+    >>> [c.name for c in advice.ranking]
+    ['optimal table', 'staircase', 'canonical', 'laplace', 'gaussian']
+    >>> advice.lower <= advice.best.loss <= advice.lower * 1.001
+    True
+    >>> advise(epsilon=1.0, delta=1e-6, loss="l2", releases=100).best.name
+    'gaussian'
+    """
+    request = Request(
+        epsilon=epsilon,
+        delta=delta,
+        sensitivity=sensitivity,
+        integer=integer,
+        bounds=bounds,
+        loss=named_loss(loss),
+        prior=None if prior is None else tuple(prior),
+        releases=releases,
+        gap=gap,
+    )
+    found, failures = _collect(request, progress or (lambda _: None))
+    candidates = [c for c in found if isinstance(c, Candidate) and math.isfinite(c.loss)]
+    proved = tuple(b for b in found if isinstance(b, Bound))
+    if not candidates:
+        reason = "; ".join(failures) or "the share of each release may be too small"
+        raise ValueError(
+            f"no mechanism satisfies epsilon ({request.epsilon}) and delta ({request.delta}) with "
+            f"releases ({request.releases}) and loss ({request.loss.name}): {reason}"
+        )
+    ranking = tuple(sorted(candidates, key=lambda c: (c.loss, c.name)))
+    return Advice(request, ranking, proved, tuple(failures))
+
+
+def _collect(request: Request, progress: Progress) -> tuple[list[Candidate | Bound], list[str]]:
+    """Ask every plugin; one that fails is named and left out."""
+    from opendp_optimal import plugins
+
+    found: list[Candidate | Bound] = []
+    failures: list[str] = []
+    for added in plugins.load().candidates.values():
+        progress(added.name.replace("_", " "))
+        try:
+            own = list(added.value(request))
+            for item in own:
+                if not isinstance(item, Candidate | Bound):
+                    raise TypeError(f"a {type(item).__name__} is no Candidate and no Bound")
+        except Exception as error:
+            failures.append(f"{added.name} of {added.distribution}: {error}")
+        else:
+            found += [replace(item, by=added.distribution) for item in own]
+    return found, failures
+
+
+def _gaussian_from(request: Request) -> int | None:
+    """The smallest count at which the Gaussian is the best additive noise, by bisection."""
+    from opendp_optimal.advisor.noise import additive
+
+    if request.delta == 0:
+        return None
+
+    def wins(count: int) -> bool:
+        asked = replace(request, releases=count, bounds=None, prior=None)
+        losses = {c.name: c.loss for c in additive(asked) if isinstance(c, Candidate)}
+        return losses["gaussian"] <= min(losses.values())
+
+    high = 1
+    while not wins(high):
+        if high >= MOST_COUNTED:
+            return None
+        high *= 2
+    low = high // 2  # does not win, or 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        if wins(middle):
+            high = middle
+        else:
+            low = middle
+    return high

@@ -1,0 +1,265 @@
+"""The core's own candidates: noise that is added whatever the answer, and data-dependent noise."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import lru_cache
+
+from opendp_optimal import engine
+from opendp_optimal.advisor import accounting, moments
+from opendp_optimal.advisor.request import Bound, Candidate, Request
+from opendp_optimal.errors import CertificateError, GapWarning, SolverError
+from opendp_optimal.measure.design import Design, integer_sensitivity
+from opendp_optimal.spec.loss import Loss, parse
+from opendp_optimal.table import NoiseTable
+
+TIGHT = "calibrated exactly; OpenDP's own map states a zCDP loss"
+FEW_GROWTHS = (1.08, 1.17, 1.27, 1.38, 1.5)
+"""By what part tables are tried beyond what general composition allows."""
+
+
+def additive(request: Request) -> Iterator[Candidate | Bound]:
+    """Laplace, staircase, Gaussian, canonical and optimised noise.
+
+    :param request: what is asked
+    """
+    yield from _laplace(request)
+    yield from _staircase(request)
+    if request.delta > 0:
+        yield _gaussian(request)
+        if not request.integer:
+            yield _canonical(request)
+        yield from _table(request)
+
+
+def data_dependent(request: Request) -> Iterator[Candidate | Bound]:
+    """Noise that depends on the answer, for answers within bounds.
+
+    :param request: what is asked
+    """
+    if request.bounds is None:
+        return
+    from opendp_optimal.bounded import solve_bounded
+
+    epsilon, delta = accounting.share(request.epsilon, request.delta, request.releases)
+    gap = max(request.gap, 1e-2)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GapWarning)
+            table = solve_bounded(
+                epsilon,
+                delta,
+                sensitivity=request.sensitivity,
+                range=request.bounds,
+                loss=request.loss,
+                prior=request.prior,
+                integer=request.integer,
+                gap=gap,
+            )
+            bound = table
+            if request.releases > 1:
+                bound = solve_bounded(
+                    request.epsilon,
+                    request.delta,
+                    sensitivity=request.sensitivity,
+                    range=request.bounds,
+                    loss=request.loss,
+                    prior=request.prior,
+                    integer=request.integer,
+                    gap=gap,
+                )
+    except (ValueError, SolverError, CertificateError):
+        return  # a loss or a size that the channel programme does not take
+    low, high = _ends(request)
+    prior = "" if request.prior is None else ", prior=prior"
+    yield Candidate(
+        name="data-dependent",
+        loss=table.upper,
+        constructor=(
+            "opendp_optimal.make_optimal_bounded_noise(input_domain, input_metric, "
+            f"d_in={request.distance}, d_out={_target(epsilon, delta)}, range=({low}, {high}), "
+            f"loss={_loss_text(request.loss)}{prior})"
+        ),
+        epsilon=epsilon,
+        delta=delta,
+        note="optimised for the bounds and the prior",
+    )
+    yield Bound(value=bound.lower, additive=False, note="every mechanism within the bounds")
+
+
+def _laplace(request: Request) -> Iterator[Candidate]:
+    size = int(request.sensitivity) if request.integer else None
+    each = accounting.laplace_share(request.epsilon, request.delta, request.releases, size)
+    scale = request.sensitivity / each
+    if request.integer:
+        loss = moments.discrete_laplace_loss(each / request.sensitivity, request.loss)
+    else:
+        loss = moments.real_loss("laplace", each, 0.0, request.loss, request.sensitivity)
+    yield Candidate(
+        name="discrete laplace" if request.integer else "laplace",
+        loss=loss,
+        constructor=f"dp.m.make_laplace(input_domain, input_metric, scale={scale!r})",
+        epsilon=each,
+    )
+
+
+def _staircase(request: Request) -> Iterator[Candidate | Bound]:
+    each = accounting.pure_share(request.epsilon, request.delta, request.releases)
+    # Pure tables are made for the two losses whose best staircase is known.
+    shape = "l2" if request.loss.name == "l2" else "l1"
+    table = _solved(each, 0.0, shape, request)
+    if table is None:
+        return
+    yield Candidate(
+        name="staircase",
+        loss=_table_loss(table, request),
+        constructor=_call(request, each, 0.0, parse(shape)),
+        epsilon=each,
+        note="optimal pure noise" if shape == request.loss.name else "",
+    )
+    if request.delta == 0 and shape == request.loss.name:
+        whole = _solved(request.epsilon, 0.0, shape, request)
+        if whole is not None:
+            yield from _bound(whole, request)
+
+
+def _gaussian(request: Request) -> Candidate:
+    epsilon, delta, count = request.epsilon, request.delta, request.releases
+    if request.integer:
+        size = int(request.sensitivity)
+        sigma = accounting.discrete_gaussian_scale(epsilon, delta, count, size)
+        loss = moments.discrete_gaussian_loss(sigma, request.loss)
+    else:
+        sigma = accounting.gaussian_scale(epsilon, delta, count) * request.sensitivity
+        loss = moments.gaussian_loss(sigma, request.loss)
+    return Candidate(
+        name="gaussian",
+        loss=loss,
+        constructor=f"dp.m.make_gaussian(input_domain, input_metric, scale={sigma!r})",
+        epsilon=epsilon,
+        delta=delta,
+        note=TIGHT if count == 1 else f"{TIGHT}; epsilon and delta are of all releases together",
+    )
+
+
+def _canonical(request: Request) -> Candidate:
+    epsilon, delta = accounting.share(request.epsilon, request.delta, request.releases)
+    return Candidate(
+        name="canonical",
+        loss=moments.real_loss("tulap", epsilon, delta, request.loss, request.sensitivity),
+        constructor=(
+            "dp.m.make_canonical_noise(input_domain, input_metric, "
+            f"d_in={request.distance}, d_out=({epsilon!r}, {delta!r}))"
+        ),
+        epsilon=epsilon,
+        delta=delta,
+    )
+
+
+def _table(request: Request) -> Iterator[Candidate | Bound]:
+    loss = moments.scaled(request.loss, 1.0 if request.integer else request.sensitivity)
+    whole = _solved(request.epsilon, request.delta, loss, request)
+    if whole is None:
+        return
+    best, epsilon, delta = whole, request.epsilon, request.delta
+    if request.releases > 1:
+        epsilon, delta = accounting.share(request.epsilon, request.delta, request.releases)
+        found = _solved(epsilon, delta, loss, request)
+        if found is None:
+            return
+        best = found
+        for growth in FEW_GROWTHS if request.releases > 2 else ():
+            more = _solved(epsilon * growth, delta, loss, request)
+            if more is None or not _fits(more, request):
+                break
+            best = more
+        epsilon = best.epsilon
+    yield Candidate(
+        name="optimal table",
+        loss=_table_loss(best, request),
+        constructor=_call(request, epsilon, delta, request.loss),
+        epsilon=epsilon,
+        delta=delta,
+        note=f"certified within {best.gap:.2%} of the best noise",
+    )
+    yield from _bound(whole, request)
+
+
+def _bound(table: NoiseTable, request: Request) -> Iterator[Bound]:
+    """What a table proves of all noise; for several releases, of each of them alone."""
+    if request.integer and table.kind != "integer":
+        return  # real noise must hide more
+    unit = _unit(table, request)
+    note = "all additive noise" + (", each release alone" if request.releases > 1 else "")
+    yield Bound(value=table.lower * unit, additive=True, note=note)
+
+
+def _solved(epsilon: float, delta: float, loss: str | Loss, request: Request) -> NoiseTable | None:
+    whole = None
+    if request.integer:
+        design = Design("scalar", epsilon, delta, Fraction(request.sensitivity))
+        whole = integer_sensitivity(design)
+        if whole is None and isinstance(loss, Loss):
+            loss = moments.scaled(loss, request.sensitivity)
+    return _solved_once(epsilon, delta, loss, whole, request.gap)
+
+
+@lru_cache(maxsize=512)
+def _solved_once(
+    epsilon: float, delta: float, loss: str | Loss, whole: int | None, gap: float
+) -> NoiseTable | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GapWarning)
+            return engine.solve(epsilon, delta, loss=loss, integer_sensitivity=whole, gap=gap)
+    except (ValueError, SolverError, CertificateError):
+        return None  # a share of the budget that is too small to solve for
+
+
+def _fits(table: NoiseTable, request: Request) -> bool:
+    """Whether so many releases from a table stay within the budget, by their exact profile."""
+    from opendp_optimal.measure.compose import compose
+
+    try:
+        _, delta = compose([table] * request.releases, epsilon=request.epsilon)
+    except ImportError:  # pragma: no cover (an extra)
+        return False
+    return delta <= request.delta
+
+
+def _unit(table: NoiseTable, request: Request) -> float:
+    """What a loss of a table's noise amounts to in the query's units."""
+    if table.kind == "integer":
+        return 1.0
+    power = moments.power(request.loss)
+    return float(request.sensitivity**power) if power else 1.0
+
+
+def _table_loss(table: NoiseTable, request: Request) -> float:
+    loss = request.loss
+    if table.kind == "real" and moments.power(loss) == 0:
+        loss = moments.scaled(loss, request.sensitivity)
+    return table.mean_loss(loss) * _unit(table, request)
+
+
+def _call(request: Request, epsilon: float, delta: float, loss: Loss) -> str:
+    return (
+        "opendp_optimal.make_optimal_noise(input_domain, input_metric, "
+        f"d_in={request.distance}, d_out={_target(epsilon, delta)}, loss={_loss_text(loss)})"
+    )
+
+
+def _target(epsilon: float, delta: float) -> str:
+    return f"({epsilon!r}, {delta!r})" if delta else repr(epsilon)
+
+
+def _loss_text(loss: Loss) -> str:
+    return "loss" if loss.custom else repr(loss.name)
+
+
+def _ends(request: Request) -> tuple[str, str]:
+    assert request.bounds is not None
+    low, high = request.bounds
+    return (repr(int(low)), repr(int(high))) if request.integer else (repr(low), repr(high))

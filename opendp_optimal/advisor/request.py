@@ -1,0 +1,161 @@
+"""What is asked of the advisor, and what a candidate for an answer is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from opendp_optimal.spec.loss import Loss, parse
+from opendp_optimal.spec.problem import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
+
+MOST_RELEASES = 1_000_000
+_CLOSE = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A query, a privacy target and a loss.
+
+    :param epsilon: privacy loss of all releases together
+    :param delta: chance of a larger loss, of all releases together; 0 for pure privacy
+    :param sensitivity: how far the answers of neighbouring data can be apart
+    :param integer: whether the query answers integers
+    :param bounds: smallest and largest answer, where they are known
+    :param loss: of the error of each release, in the units of the query
+    :param prior: chances of the answers: of each integer within the bounds, or of equal parts of
+        a real range; uniform if None
+    :param releases: how many releases of this kind share the budget
+    :param gap: largest acceptable certified gap of optimised tables
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    sensitivity: float = 1.0
+    integer: bool = False
+    bounds: tuple[float, float] | None = None
+    loss: Loss = field(default_factory=lambda: parse("l1"))
+    prior: tuple[float, ...] | None = None
+    releases: int = 1
+    gap: float = 1e-3
+
+    def __post_init__(self) -> None:
+        """Check arguments at the door."""
+        for name in ("epsilon", "delta", "sensitivity", "gap"):
+            object.__setattr__(self, name, _finite(name, getattr(self, name)))
+        if not MIN_EPSILON <= self.epsilon <= MAX_EPSILON:
+            raise ValueError(
+                f"epsilon ({self.epsilon}) must be in [{MIN_EPSILON}, {MAX_EPSILON:g}]"
+            )
+        if not (self.delta == 0 or MIN_DELTA <= self.delta < 1):
+            raise ValueError(f"delta ({self.delta}) must be 0 or in [{MIN_DELTA}, 1)")
+        if not self.sensitivity > 0:
+            raise ValueError(f"sensitivity ({self.sensitivity}) must be positive")
+        if not self.gap > 0:
+            raise ValueError(f"gap ({self.gap}) must be positive")
+        if not isinstance(self.integer, bool):
+            raise ValueError(f"integer ({self.integer!r}) must be True or False")
+        count = self.releases
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ValueError(f"releases ({count!r}) must be a positive integer")
+        if count > MOST_RELEASES:
+            raise ValueError(f"releases ({count}) must be at most {MOST_RELEASES}")
+        if self.integer and self.sensitivity != int(self.sensitivity):
+            raise ValueError(
+                f"sensitivity ({self.sensitivity}) must be an integer for integer queries"
+            )
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", self._checked_bounds())
+        if self.prior is not None:
+            object.__setattr__(self, "prior", self._checked_prior(self.prior))
+
+    def _checked_bounds(self) -> tuple[float, float]:
+        given: Any = self.bounds
+        try:
+            low, high = given
+        except (TypeError, ValueError):
+            raise ValueError(f"bounds ({given!r}) must be a pair (lo, hi)") from None
+        low, high = _finite("bounds", low), _finite("bounds", high)
+        if not low < high:
+            raise ValueError(f"bounds ({low:g}, {high:g}) must have lo below hi")
+        if self.integer and (low != int(low) or high != int(high)):
+            raise ValueError(f"bounds ({low:g}, {high:g}) must be integers for integer queries")
+        return low, high
+
+    def _checked_prior(self, prior: Sequence[float]) -> tuple[float, ...]:
+        if self.bounds is None:
+            raise ValueError("prior must come with bounds: it weighs the answers within them")
+        values = tuple(_finite("prior", p) for p in prior)
+        if self.integer:
+            wanted = int(self.bounds[1]) - int(self.bounds[0]) + 1
+            if len(values) != wanted:
+                raise ValueError(
+                    f"prior (of length {len(values)}) must have {wanted} chances, one for each "
+                    "integer within the bounds"
+                )
+        if not values or min(values) < 0:
+            raise ValueError("prior must not be empty or have negative chances")
+        if abs(math.fsum(values) - 1) > _CLOSE:
+            raise ValueError(f"prior must add up to 1, not to {math.fsum(values):.9g}")
+        return values
+
+    @property
+    def size(self) -> int:
+        """Number of integers within the bounds; 0 if there are none."""
+        if self.bounds is None or not self.integer:
+            return 0
+        return int(self.bounds[1]) - int(self.bounds[0]) + 1
+
+    @property
+    def distance(self) -> str:
+        """The sensitivity as it is written in a call: an integer for integers."""
+        return repr(int(self.sensitivity)) if self.integer else repr(self.sensitivity)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One mechanism that satisfies a request.
+
+    :param name: what it is called, the same in every request
+    :param loss: expected loss of each release
+    :param constructor: the call that makes it, given ``input_domain`` and ``input_metric``
+    :param epsilon: privacy loss of a single release
+    :param delta: chance of a larger one, of a single release
+    :param note: what else to know before using it
+    :param by: the distribution that proposed it; filled in by the host
+    """
+
+    name: str
+    loss: float
+    constructor: str
+    epsilon: float
+    delta: float = 0.0
+    note: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """A proof that no mechanism of some kind has a smaller expected loss.
+
+    :param value: no expected loss is below it
+    :param additive: whether it speaks of noise that is added whatever the answer is, only
+    :param note: where it comes from
+    :param by: the distribution that proposed it; filled in by the host
+    """
+
+    value: float
+    additive: bool
+    note: str
+    by: str = ""
+
+
+def _finite(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, bool | str) or not math.isfinite(number):
+        raise ValueError(f"{name} ({value!r}) must be a finite number")
+    return number

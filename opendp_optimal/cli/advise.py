@@ -1,0 +1,130 @@
+"""``opendp-optimal advise``: which mechanism to use, and what to call."""
+
+from __future__ import annotations
+
+import click
+
+from opendp_optimal.advisor import Advice
+from opendp_optimal.cli.plots import COLOURS, draw_bars, new_figure, save
+from opendp_optimal.cli.terminal import (
+    FAILED,
+    figure,
+    json_option,
+    listed,
+    loss_option,
+    note,
+    plot_option,
+    print_json,
+    print_table,
+    target,
+    working,
+)
+
+
+@click.command()
+@target
+@click.option("--sensitivity", type=float, default=1.0, show_default=True, help="Of the query.")
+@click.option("--integer", is_flag=True, help="The query answers integers.")
+@click.option("--bounds", type=(float, float), help="Smallest and largest answer.")
+@loss_option
+@click.option("--prior", help="Chances of the answers within the bounds, separated by commas.")
+@click.option(
+    "--releases",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="How many such releases share the budget.",
+)
+@click.option(
+    "--gap", default=1e-3, show_default=True, help="Largest acceptable gap of optimised tables."
+)
+@plot_option
+@json_option
+def advise(
+    epsilon: float,
+    delta: float,
+    sensitivity: float,
+    integer: bool,
+    bounds: tuple[float, float] | None,
+    loss: str,
+    prior: str | None,
+    releases: int,
+    gap: float,
+    plot: str | None,
+    as_json: bool,
+) -> int:
+    """Rank every mechanism that satisfies EPSILON and DELTA by its expected loss.
+
+    Prints the expected losses, the certified lower bound, the call that makes the best mechanism,
+    and from how many releases on Gaussian noise is the best to add. Exits with 1 if a plugin
+    failed to make its proposals.
+    """
+    from opendp_optimal.advisor import advise as ask
+
+    with working("comparing mechanisms"):
+        advice = ask(
+            epsilon,
+            delta,
+            sensitivity,
+            integer=integer,
+            bounds=bounds,
+            loss=loss,
+            prior=None if prior is None else listed(prior, "prior"),
+            releases=releases,
+            gap=gap,
+        )
+        plain = advice.as_dict()
+    if as_json:
+        print_json(plain)
+    else:
+        _print(advice)
+    if plot is not None:
+        _draw(advice, plot)
+        note(f"saved {plot}")
+    for failure in advice.failures:
+        note(f"failed: {failure}")
+    return FAILED if advice.failures else 0
+
+
+def _print(advice: Advice) -> None:
+    request, best = advice.request, advice.best
+    kind = "integer" if request.integer else "real"
+    within = "" if request.bounds is None else f" in {request.bounds[0]:g}..{request.bounds[1]:g}"
+    print_table(
+        ["mechanism", "expected loss", "/ best", "epsilon of each", "delta of each", "from"],
+        [
+            (
+                c.name,
+                figure(c.loss),
+                f"{c.loss / best.loss:.4f}" if best.loss > 0 else "-",
+                figure(c.epsilon, 4),
+                figure(c.delta, 3),
+                c.by,
+            )
+            for c in advice.ranking
+        ],
+        title=(
+            f"epsilon {request.epsilon:g}, delta {request.delta:g}, sensitivity "
+            f"{request.sensitivity:g}, {kind} answers{within}, loss {request.loss.name}, "
+            f"{request.releases} release{'' if request.releases == 1 else 's'}"
+        ),
+    )
+    for bound in advice.bounds:
+        click.echo(f"no loss below {figure(bound.value)}: {bound.note}")
+    click.echo(f"use {best.name}:")
+    click.echo(f"  {best.constructor}")
+    if best.note:
+        click.echo(f"  {best.note}")
+    if advice.gaussian_from is not None:
+        click.echo(f"of the noise added: use gaussian from {advice.gaussian_from} releases on")
+
+
+def _draw(advice: Advice, path: str) -> None:
+    shown = [c for c in advice.ranking if c.loss <= 20 * advice.best.loss]
+    picture, axes = new_figure(7.5, 1.2 + 0.4 * len(shown))
+    names = [c.name for c in shown]
+    draw_bars(axes[0], names, [c.loss for c in shown], f"expected {advice.request.loss.name} loss")
+    if advice.lower is not None:
+        axes[0].axvline(advice.lower, color=COLOURS["optimal"], linestyle="--", linewidth=1.2)
+        axes[0].set_title("dashed: nothing is below", loc="left", fontsize="small")
+    save(picture, path)
