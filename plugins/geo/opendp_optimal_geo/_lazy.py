@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from opendp_optimal.sample.words import Source
 from opendp_optimal_geo.envelope import (
-    BEYOND,
     BEYOND_SHIFT,
+    FIRST_BEYOND,
     SLOTS,
     Shape,
     envelope,
@@ -87,10 +87,11 @@ def settle_beyond(shape: Shape, rate: Fraction, unit: int, v: Digits, source: So
     """Decide about a place in the tail: its integer if it is kept, else None."""
     env, table, turns = envelope(shape), slots(shape), 1
     while True:
-        strip = int(table[int.from_bytes(source(2), "little") % SLOTS])
-        if strip != BEYOND:
+        slot = int.from_bytes(source(2), "little") % SLOTS
+        if slot < FIRST_BEYOND:
             break
         turns += 1
+    strip = int(table[slot])
     inner = strip if strip >= 0 else -strip - 1
     weight = Fraction(env.weights[inner], 1 << (BEYOND_SHIFT * turns))
     strip += env.strips * turns if strip >= 0 else -env.strips * turns

@@ -19,7 +19,7 @@ from opendp_optimal_geo.noise import (
     planar_laplace_noise,
     smallest_rate,
 )
-from opendp_optimal_geo.prices import Ledger, Ticks, Users
+from opendp_optimal_geo.prices import Ledger, Ticks, Users, pick, put
 from opendp_optimal_geo.scores import SCORE_ERROR, Score
 
 FloatArray = NDArray[np.float64]
@@ -59,6 +59,9 @@ class Steward(Protocol):
 
     def charge(self, users: Users, ticks: Ticks) -> NDArray[np.bool_]:
         """Charge before a look."""
+
+    def commit(self) -> None:
+        """Make charges last."""
 
 
 def lipschitz(dimension: int) -> float:
@@ -114,6 +117,9 @@ class GridLooker:
         largest = float(self.allotment.max(initial=0)) * float_up(tick) * self.grid
         self.slack = 1.5 * math.sqrt(self.columns or 1) * largest
         self._radius: dict[tuple[int, float], float] = {}
+        self.reliable = isinstance(self.data, np.ndarray)
+        self._begun = 0
+        self._before = self.steward.ledger.paid.copy()
 
     def check_noise(self) -> None:
         """Refuse prices so small that the noise would not fit the grid; nothing is charged."""
@@ -133,22 +139,40 @@ class GridLooker:
         """Charge a look before it is run."""
         return self.steward.charge(users, ticks)
 
+    def commit(self) -> None:
+        """Make charges last before the look is run."""
+        self._begun += 1
+        self.steward.commit()
+
+    def saving(self) -> float:
+        """Return the mean share of the allotments that was not spent."""
+        shares, asked = 0.0, 0
+        for begin in range(0, len(self.allotment), 1 << 18):
+            block = slice(begin, begin + (1 << 18))
+            given = self.allotment[block]
+            used = (self.steward.ledger.paid[block] - self._before[block])[given > 0]
+            shares += float((used / given[given > 0]).sum())
+            asked += len(used)
+        return 1.0 - shares / asked if asked else 1.0
+
     def look(self, users: Users, ticks: Ticks) -> FloatArray:
         """Return noisy points or scores."""
         if not isinstance(self.data, np.ndarray):
             return self._ask_clients(self.data, users, ticks)
-        rates: float | FloatArray = self.rate * ticks.astype(np.float64) * _SAFE
-        if len(ticks) and ticks.min() == ticks.max():
-            rates = float(np.asarray(rates)[0])
+        rates: float | FloatArray
+        if ticks.strides == (0,) or ticks.min() == ticks.max():
+            rates = self.rate * float(ticks[0]) * _SAFE
+        else:
+            rates = self.rate * ticks.astype(np.float64) * _SAFE
         if not self.columns:
             values = self._scores(users)
             noise = (laplace_noise if self.pure else gaussian_noise)(rates, len(users))
             values += noise
         elif self.pure:
-            values = self.data[users].astype(np.float64)
+            values = self._points(users)
             values += planar_laplace_noise(rates, len(users), self.columns)
         else:
-            values = self.data[users].astype(np.float64)
+            values = self._points(users)
             many = np.repeat(rates, self.columns) if isinstance(rates, np.ndarray) else rates
             values += gaussian_noise(many, values.size).reshape(values.shape)
         values *= self.step
@@ -164,17 +188,20 @@ class GridLooker:
         return values
 
     def _scores(self, users: Users) -> FloatArray:
-        """Return true scores in steps, rounded; worked out once for every user."""
-        assert isinstance(self.data, np.ndarray)
+        """Return true scores in steps, rounded; worked out in the first look, then remembered."""
         if self._known is None:
-            self._known = np.full(len(self.data), np.nan)
-        known = self._known[users]
-        new = np.isnan(known)
-        if new.any():
-            fresh = users[new]
-            exact = self.score_of(self.data[fresh].astype(np.float64) * self.grid)
-            known[new] = self._known[fresh] = np.rint(exact / self.step)
-        return known
+            self._known = np.empty(len(self.allotment))
+        if self._begun > 1:
+            known = pick(self._known, users)
+            return known.copy() if known.base is self._known else known
+        exact = self.score_of(self._points(users) * self.grid)
+        exact /= self.step
+        put(self._known, users, np.rint(exact, out=exact))
+        return exact
+
+    def _points(self, users: Users) -> FloatArray:
+        assert isinstance(self.data, np.ndarray)
+        return pick(self.data, users).astype(np.float64)
 
     def weight(self, ticks: Ticks, look: int) -> FloatArray:
         """Return inverse variances, up to a factor."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opendp_optimal_geo.answers import Round
-from opendp_optimal_geo.looks import look_ticks
+from opendp_optimal_geo.looks import Prices
 from opendp_optimal_geo.prices import Ticks, Users
 
 FloatArray = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 """Called with users x looks done and at most to do."""
 
-BLOCK = 1 << 17
+BLOCK = 1 << 16
 """Numbers handled at a time."""
 
 OPEN, OUTSIDE, INSIDE = 0, 1, 2
@@ -29,6 +29,9 @@ class Looker(Protocol):
     def charge(self, users: Users, ticks: Ticks) -> NDArray[np.bool_]:
         """Charge a look before it is run; return who may be asked."""
 
+    def commit(self) -> None:
+        """Make the charges of a look last, before it is run."""
+
     def look(self, users: Users, ticks: Ticks) -> FloatArray:
         """Return noisy values, one row each; NaN where there is no answer."""
 
@@ -38,20 +41,26 @@ class Looker(Protocol):
     def score(self, averages: FloatArray) -> FloatArray:
         """Return the estimated scores of averaged values."""
 
-    def width(self, users: Users, weights: FloatArray, look: int, beta: float) -> FloatArray:
+    def width(
+        self, users: Users, weights: FloatArray, look: int, beta: float
+    ) -> FloatArray | float:
         """Return what the estimates may be off by, except with probability beta each."""
 
     @property
     def columns(self) -> int:
         """Numbers in a value; 0 for plain numbers."""
 
+    @property
+    def reliable(self) -> bool:
+        """Whether everybody who is asked answers."""
+
 
 @dataclass
 class Elimination:
     """What is left after the looks, and what was decided on the way.
 
-    ``users`` are those never decided, with ``sums`` and ``weights`` of their values. ``status``
-    and ``decided_at`` are for all users.
+    ``users`` are those never decided, with ``sums`` and ``weights`` of their values; one weight if
+    it is the same for all. ``status`` and ``decided_at`` are for all users.
     """
 
     users: Users
@@ -59,21 +68,50 @@ class Elimination:
     weights: FloatArray
     status: NDArray[np.uint8]
     decided_at: NDArray[np.uint16]
-    used: Ticks
     looks: int = 0
     rounds: list[Round] = field(default_factory=list)
 
+    def weight_of(self, which: slice | NDArray[np.bool_]) -> FloatArray:
+        """Return the weights of some of the users left, or the one they share."""
+        return self.weights if len(self.weights) == 1 else self.weights[which]
+
     def averages(self, which: slice | NDArray[np.bool_] = slice(None)) -> FloatArray:
         """Return the weighted averages of some of the users left."""
-        weights = self.weights[which]
-        sums = self.sums[which]
-        result: FloatArray = sums / (weights if sums.ndim == 1 else weights[:, None])
+        sums, weights = self.sums[which], self.weight_of(which)
+        result: FloatArray = sums / _like(weights if len(weights) > 1 else weights[0], sums)
         return result
+
+    def spread_weights(self) -> None:
+        """Give every user left a weight of their own."""
+        if len(self.weights) == 1:
+            self.weights = np.repeat(self.weights, len(self.users))
+
+    def keep(self, kept: NDArray[np.bool_]) -> None:
+        """Go on with some of the users only."""
+        if not kept.all():
+            if len(self.weights) > 1:
+                self.weights = self.weights[kept]
+            self.users, self.sums = self.users[kept], self.sums[kept]
+
+    def _move(self, block: slice, kept: NDArray[np.bool_] | None, to: int) -> int:
+        """Move those kept of a block to a place before it; return the place after them."""
+        rows = int(block.stop - block.start if kept is None else np.count_nonzero(kept))
+        if kept is None and to == block.start:
+            return to + rows
+        for values in (self.users, self.sums, self.weights):
+            if values is not self.weights or len(self.weights) > 1:
+                values[to : to + rows] = values[block] if kept is None else values[block][kept]
+        return to + rows
+
+    def _cut(self, length: int) -> None:
+        self.users, self.sums = self.users[:length], self.sums[:length]
+        if len(self.weights) > 1:
+            self.weights = self.weights[:length]
 
 
 def block_rows(columns: int) -> int:
     """Return how many users are handled at a time."""
-    return max(256, BLOCK // max(1, columns))
+    return max(64, BLOCK // max(1, columns))
 
 
 def start(allotment: Ticks, columns: int) -> Elimination:
@@ -83,11 +121,16 @@ def start(allotment: Ticks, columns: int) -> Elimination:
     return Elimination(
         users=users,
         sums=np.zeros(shape),
-        weights=np.zeros(len(users)),
+        weights=np.zeros(1),
         status=np.zeros(len(allotment), np.uint8),
         decided_at=np.zeros(len(allotment), np.uint16),
-        used=np.zeros(len(allotment), np.int64),
     )
+
+
+def _blocks(state: Elimination, looker: Looker) -> Iterator[slice]:
+    rows = block_rows(looker.columns)
+    for begin in range(0, len(state.users), rows):
+        yield slice(begin, min(begin + rows, len(state.users)))
 
 
 def take_look(
@@ -96,47 +139,56 @@ def take_look(
     allotment: Ticks,
     split: tuple[float, ...],
     progress: Progress | None = None,
+    after: Callable[[slice], None] | None = None,
 ) -> tuple[int, int]:
-    """Charge everybody for the next look, then run it; return how many were asked and refused."""
-    look = state.looks
-    ticks = look_ticks(allotment[state.users], split, look)
-    charged = looker.charge(state.users, ticks)
-    state.used[state.users[charged]] += ticks[charged]
-    rows = block_rows(looker.columns)
-    for begin in range(0, len(state.users), rows):
-        block = slice(begin, begin + rows)
-        asked = charged[block]
-        everybody = bool(asked.all())
-        users = state.users[block] if everybody else state.users[block][asked]
-        price = ticks[block] if everybody else ticks[block][asked]
-        if not len(users):
-            continue
-        values = looker.look(users, price)
-        weights = looker.weight(price, look)
-        answered = np.isfinite(values if values.ndim == 1 else values[:, 0])
-        if not answered.all():
-            values, weights = np.where(_like(answered, values), values, 0.0), weights * answered
-        values *= _like(weights, values)
-        if everybody:
-            state.sums[block] += values
-            state.weights[block] += weights
-        else:
-            state.sums[block][asked] += values
-            state.weights[block][asked] += weights
+    """Charge everybody for the next look, then run it; return how many were asked and refused.
+
+    :param after: called with every block that was looked at
+    """
+    look, total = state.looks, len(state.users)
+    price = Prices(allotment, split, look)
+    # First all charges, then the first noise: a look that was begun has been paid for.
+    charged = np.empty(total, np.bool_)
+    for block in _blocks(state, looker):
+        users = state.users[block]
+        charged[block] = looker.charge(users, price.of(users))
+    looker.commit()
+    state.looks += 1
+    asked = int(np.count_nonzero(charged))
+    shared = asked == total and price.same and looker.reliable and len(state.weights) == 1
+    if shared:
+        state.weights = state.weights + looker.weight(price.of(state.users[:1]), look)
+    else:
+        state.spread_weights()
+    for block in _blocks(state, looker):
+        users = state.users[block]
+        everybody = asked == total or bool(charged[block].all())
+        if not everybody:
+            users = users[charged[block]]
+        if len(users):
+            ticks = price.of(users)
+            values = looker.look(users, ticks)
+            weights = looker.weight(ticks[:1] if price.same else ticks, look)
+            if not looker.reliable:
+                answered = np.isfinite(values if values.ndim == 1 else values[:, 0])
+                values = np.where(_like(answered, values), values, 0.0)
+                weights = weights * answered
+            values *= _like(weights if len(weights) > 1 else weights[0], values)
+            where: slice | Users = block
+            if not everybody:
+                where = np.flatnonzero(charged[block]) + block.start
+            state.sums[where] += values
+            if not shared:
+                state.weights[where] += weights
+        if after is not None:
+            after(block)
         if progress is not None:
             progress(len(users), len(users) * (len(split) - look))
-    state.looks += 1
-    return int(charged.sum()), int(len(charged) - charged.sum())
+    return asked, total - asked
 
 
-def _like(column: NDArray[Any], values: FloatArray) -> NDArray[Any]:
-    return column if values.ndim == 1 else column[:, None]
-
-
-def _keep(state: Elimination, kept: NDArray[np.bool_]) -> None:
-    if not kept.all():
-        state.users, state.sums = state.users[kept], state.sums[kept]
-        state.weights = state.weights[kept]
+def _like(column: Any, values: FloatArray) -> Any:
+    return column if values.ndim == 1 or np.ndim(column) == 0 else column[:, None]
 
 
 def eliminate(
@@ -162,32 +214,39 @@ def eliminate(
     :param progress: called after every block
     """
     state = start(allotment, looker.columns)
+    share = place = inside = outside = 0.0
+
+    def decide_block(block: slice) -> None:
+        """Decide about a block and move what is left of it to the front."""
+        nonlocal place, inside, outside
+        users, weights = state.users[block], state.weight_of(block)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            score = looker.score(state.averages(block))
+            width = looker.width(users, weights, state.looks - 1, share)
+            is_in, is_out = score < low - width, score > high + width
+        done = is_in | is_out
+        if weights.min() <= 0.0:  # somebody has not answered at all
+            done &= weights > 0.0
+            is_in &= done
+            is_out &= done
+        kept = None
+        if done.any():
+            state.status[users[is_in]] = INSIDE
+            state.status[users[is_out]] = OUTSIDE
+            state.decided_at[users[done]] = state.looks
+            inside += int(np.count_nonzero(is_in))
+            outside += int(np.count_nonzero(is_out))
+            kept = ~done
+        place = state._move(block, kept, int(place))
+
     while state.looks < len(split) and len(state.users):
-        asked, refused = take_look(state, looker, allotment, split, progress)
-        inside = outside = 0
+        share, place, inside, outside = beta / (len(split) * len(state.users)), 0, 0, 0
+        after = decide_block if decide else None
+        asked, refused = take_look(state, looker, allotment, split, progress, after)
         if decide:
-            share = beta / (len(split) * len(state.users))
-            kept = np.ones(len(state.users), np.bool_)
-            rows = block_rows(looker.columns)
-            for begin in range(0, len(state.users), rows):
-                block = slice(begin, begin + rows)
-                known = state.weights[block] > 0.0
-                users = state.users[block]
-                with np.errstate(invalid="ignore", divide="ignore"):
-                    score = looker.score(state.averages(block))
-                    width = looker.width(users, state.weights[block], state.looks - 1, share)
-                is_in = known & (score < low - width)
-                is_out = known & (score > high + width)
-                state.status[users[is_in]] = INSIDE
-                state.status[users[is_out]] = OUTSIDE
-                done = is_in | is_out
-                state.decided_at[users[done]] = state.looks
-                kept[block] = ~done
-                inside += int(is_in.sum())
-                outside += int(is_out.sum())
-            _keep(state, kept)
+            state._cut(int(place))
         state.rounds.append(
-            Round(state.looks, split[state.looks - 1], asked, refused, inside, outside)
+            Round(state.looks, split[state.looks - 1], asked, refused, int(inside), int(outside))
         )
     return state
 
@@ -217,7 +276,8 @@ def eliminate_to(
         share = beta / (len(split) * len(state.users))
         asked, refused = take_look(state, looker, allotment, split, progress)
         outside = 0
-        _keep(state, state.weights > 0.0)  # users without any answer cannot be ranked
+        if len(state.weights) > 1:  # users without any answer cannot be ranked
+            state.keep(state.weights > 0.0)
         if decide and len(state.users) > k:
             score, width = scores(state, looker, share)
             right = score + width
@@ -228,7 +288,7 @@ def eliminate_to(
             state.status[gone] = OUTSIDE
             state.decided_at[gone] = state.looks
             outside = len(gone)
-            _keep(state, kept)
+            state.keep(kept)
         state.rounds.append(Round(state.looks, split[state.looks - 1], asked, refused, 0, outside))
     return state
 
@@ -236,9 +296,9 @@ def eliminate_to(
 def scores(state: Elimination, looker: Looker, beta: float) -> tuple[FloatArray, FloatArray]:
     """Return estimates and widths for the users left, block by block."""
     score, width = np.empty(len(state.users)), np.empty(len(state.users))
-    rows = block_rows(looker.columns)
-    for begin in range(0, len(state.users), rows):
-        block = slice(begin, begin + rows)
+    for block in _blocks(state, looker):
         score[block] = looker.score(state.averages(block))
-        width[block] = looker.width(state.users[block], state.weights[block], state.looks - 1, beta)
+        width[block] = looker.width(
+            state.users[block], state.weight_of(block), state.looks - 1, beta
+        )
     return score, width

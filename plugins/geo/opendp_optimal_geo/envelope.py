@@ -30,8 +30,8 @@ SLOTS = 1 << SLOT_BITS
 BEYOND_SLOTS = 2
 BEYOND_SHIFT = SLOT_BITS - 1
 """A strip one turn farther out is chosen 2**-15 times as often."""
-BEYOND = -(1 << 15)
-"""What stands for "beyond" in place of a strip's number."""
+FIRST_BEYOND = SLOTS - BEYOND_SLOTS
+"""From this slot on a slot means "beyond"."""
 TAIL_BITS = 24
 """A place beyond is kept with a probability below 2**-24."""
 
@@ -65,7 +65,7 @@ def envelope(shape: Shape) -> Envelope:
     >>> sum(envelope("gaussian").weights) * 2 + BEYOND_SLOTS
     65536
     """
-    width, strips = (0.0625, 128) if shape == "gaussian" else (0.125, 256)
+    width, strips = (0.0625, 128) if shape == "gaussian" else (0.25, 128)
     heights = []
     for a in range(strips):
         t = Fraction(width) * a
@@ -83,20 +83,18 @@ def envelope(shape: Shape) -> Envelope:
 
 
 @cache
-def slots(shape: Shape) -> NDArray[np.int16]:
-    """Return the strip of every slot.
+def slots(shape: Shape) -> NDArray[np.int8]:
+    """Return the strip of every slot; the last two slots, which mean "beyond", have none.
 
     :param shape: "gaussian" or "laplace"
     """
     weights = envelope(shape).weights
-    strips = np.arange(len(weights))
-    outward = np.repeat(strips, weights)
-    table = np.concatenate([outward, -outward - 1, np.full(BEYOND_SLOTS, BEYOND)])
-    return table.astype(np.int16)
+    outward = np.repeat(np.arange(len(weights)), weights)
+    return np.concatenate([outward, -outward - 1, np.zeros(BEYOND_SLOTS)]).astype(np.int8)
 
 
 @cache
-def sure(shape: Shape, stretch: float) -> NDArray[np.uint16]:
+def sure(shape: Shape, stretch: float) -> NDArray[np.uint8]:
     """Return for every slot how many of 256 first digits mean "keep" without a closer look.
 
     :param shape: "gaussian" or "laplace"
@@ -105,14 +103,27 @@ def sure(shape: Shape, stretch: float) -> NDArray[np.uint16]:
     env = envelope(shape)
     counts = []
     for a, weight in enumerate(env.weights):
+        if not math.isfinite(stretch):
+            counts.append(0)
+            continue
         x = Fraction(env.exponent((a + 1) * stretch)) * (1 + Fraction(1, 1 << 40))
         lowest = Fraction(exp_bounds(x, 64)[0], 1 << 64) * env.factor / weight
-        counts.append(math.floor(256 * lowest))
-    table = np.array([*counts, 0], dtype=np.uint16)
+        counts.append(min(255, math.floor(256 * lowest)))
     strip = slots(shape).astype(np.int64)
-    inner = np.where(strip >= 0, strip, -strip - 1)
-    inner[strip == BEYOND] = len(counts)
-    return table[inner]
+    table = np.array(counts, dtype=np.uint8)[np.where(strip >= 0, strip, -strip - 1)]
+    table[FIRST_BEYOND:] = 0
+    return table
+
+
+@cache
+def packed(shape: Shape, stretch: float) -> NDArray[np.uint16]:
+    """Return strip (low byte) and sure digits (high byte) of every slot, to be looked up at once.
+
+    :param shape: "gaussian" or "laplace"
+    :param stretch: strips are at most this many times as wide as ``width`` scales
+    """
+    both = np.column_stack([slots(shape).view(np.uint8), sure(shape, stretch)])
+    return np.ascontiguousarray(both).view("<u2").ravel()
 
 
 @cache

@@ -264,7 +264,8 @@ def figure_5(
                 for name, options in methods:
                     if options["method"] == "point" and turn >= point_repetitions:
                         continue
-                    base.ledger.paid[:] = 0  # a fresh budget for every repetition
+                    # A fresh budget for every repetition: the images are public.
+                    base.ledger.paid[:] = 0
                     answer = base.nearest(query, k, budget=budget, **options)
                     found = float(distance[list(answer.value)].sum())
                     results[name].append((answer.saving, (found - best) / best))

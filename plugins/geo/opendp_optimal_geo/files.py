@@ -35,7 +35,7 @@ def read_columns(
     values = [array("d") for _ in columns]
     size = path.stat().st_size
     with path.open("rb") as raw:
-        opened: Any = gzip.open(raw) if path.name.endswith(".gz") else raw
+        opened: Any = gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw
         lines = io.TextIOWrapper(opened, encoding="utf-8", newline="")
         reader = csv.reader(lines)
         places = _places(next(reader, []), columns, path)

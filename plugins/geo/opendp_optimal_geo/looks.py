@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from opendp_optimal_geo._checks import count, positive
 from opendp_optimal_geo.prices import Ticks
@@ -66,19 +67,45 @@ def check_ticks(allotment: Ticks, split: tuple[float, ...]) -> None:
         )
 
 
-def look_ticks(allotment: Ticks, split: tuple[float, ...], look: int) -> Ticks:
-    """Return what a look costs each user; the looks add up to the allotment exactly.
+class Prices:
+    """What a look costs each user; the looks add up to the allotment exactly.
 
     :param allotment: ticks for each user
     :param split: share of each look
     :param look: number of the look, from 0
+
+    >>> allotment = np.array([1000, 500])
+    >>> [Prices(allotment, (0.3, 0.7), look).of(np.array([0, 1])).tolist() for look in (0, 1)]
+    [[300, 150], [700, 350]]
     """
 
-    def until(last: int) -> Ticks:
-        if last == len(split):
-            return allotment
-        ticks: Ticks = np.floor(allotment * sum(split[:last])).astype(np.int64)
-        return ticks
+    def __init__(self, allotment: Ticks, split: tuple[float, ...], look: int) -> None:
+        """Work out the price once if it is the same for all."""
+        self._allotment, self._split, self._look = allotment, split, look
+        self._same: Ticks | None = None
+        if allotment.strides == (0,) and len(allotment):
+            self._same = self._price(allotment[:1])
 
-    price: Ticks = until(look + 1) - until(look)
-    return price
+    @property
+    def same(self) -> bool:
+        """Whether everybody pays the same."""
+        return self._same is not None
+
+    def of(self, users: NDArray[np.intp]) -> Ticks:
+        """Return the prices for some users; one number repeated without memory if they agree.
+
+        :param users: indices
+        """
+        if self._same is not None:
+            return np.broadcast_to(self._same, (len(users),))
+        return self._price(self._allotment[users])
+
+    def _price(self, allotment: Ticks) -> Ticks:
+        price: Ticks = self._until(allotment, self._look + 1) - self._until(allotment, self._look)
+        return price
+
+    def _until(self, allotment: Ticks, last: int) -> Ticks:
+        if last == len(self._split):
+            return allotment
+        ticks: Ticks = np.floor(allotment * sum(self._split[:last])).astype(np.int64)
+        return ticks

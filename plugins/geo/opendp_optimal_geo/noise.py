@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 from opendp_optimal.sample.words import Source, words
 from opendp_optimal_geo._lazy import Digits, below, settle, settle_beyond
 from opendp_optimal_geo.envelope import (
-    BEYOND,
+    FIRST_BEYOND,
     TAIL_BITS,
     Shape,
     envelope,
     keep_factors,
-    slots,
-    sure,
+    packed,
 )
 from opendp_optimal_geo.exponential import exp_many
 
@@ -42,8 +41,10 @@ Integers = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 Rates = float | FloatArray
 
-CHUNK = 1 << 15
+CHUNK = 1 << 16
 PLACE_BITS = 36
+FINE_BITS = 40
+"""Binary digits of a place, where strips are short enough for the product to fit one word."""
 LARGEST_UNIT = (1 << (64 - PLACE_BITS)) - 1
 """A strip may hold this many integers: the product with a place fits one word."""
 TOLERANCE = 2.0**-18
@@ -163,14 +164,14 @@ def _units(shape: Shape, rates: FloatArray) -> tuple[NDArray[np.uint64], float]:
     if rates.size and not (np.isfinite(rates).all() and rates.min() > 0.0):
         raise ValueError("rate must be finite and positive")
     width = envelope(shape).width
-    scales = np.sqrt(0.5 / rates) if shape == "gaussian" else 1.0 / rates
-    ideal = width * scales
+    scales = np.asarray(np.sqrt(0.5 / rates)) if shape == "gaussian" else 1.0 / rates
+    ideal = np.asarray(width * scales)
     if ideal.size and ideal.max() >= LARGEST_UNIT - 1:
         raise ValueError(
             f"rate ({rates.min():.3g}) must be larger: the noise would not fit; use a coarser grid"
         )
     # The factor makes sure that rounding errors never make a strip too narrow.
-    units = np.floor(ideal * (1.0 + 2.0**-40)) + 1.0
+    units = np.asarray(np.floor(ideal * (1.0 + 2.0**-40)) + 1.0)
     stretch = float((units / ideal).max()) if ideal.size else 1.0
     return units.astype(np.uint64), stretch
 
@@ -179,82 +180,66 @@ def _draw(shape: Shape, rate: Rates, count: int, source: Source) -> Integers:
     rates = np.asarray(rate, np.float64)
     if rates.ndim and rates.shape != (count,):
         raise ValueError(f"rate (shape {rates.shape}) must be one number or one for each draw")
-    units, stretch = _units(shape, np.atleast_1d(rates))
+    units, stretch = _units(shape, rates)
     stretch = next((s for s in _STRETCHES if stretch * (1.0 + 2.0**-40) <= s), math.inf)
     out = np.empty(count, np.int64)
-    single = rates.ndim == 0
     for start in range(0, count, CHUNK):
         part = out[start : start + CHUNK]
-        if single:
-            _fill(shape, part, units, np.atleast_1d(rates), stretch, source)
-        else:
-            chosen = slice(start, start + CHUNK)
-            _fill(shape, part, units[chosen], rates[chosen], stretch, source)
+        which = slice(start, start + CHUNK) if rates.ndim else ...
+        # One scale for all stays a single number: arithmetic with it is faster.
+        here, unit = rates[which], units[which]
+        open_places = _propose(shape, part, unit, here, stretch, source)
+        while len(open_places):
+            if rates.ndim:
+                here, unit = rates[which][open_places], units[which][open_places]
+            again = np.empty(len(open_places), np.int64)
+            left = _propose(shape, again, unit, here, stretch, source)
+            part[open_places] = again
+            open_places = open_places[left]
     return out
-
-
-def _fill(
-    shape: Shape,
-    out: Integers,
-    units: NDArray[np.uint64],
-    rates: FloatArray,
-    stretch: float,
-    source: Source,
-) -> None:
-    """Draw until every place is filled; the first pass fills all but a few per cent."""
-    single = len(units) == 1
-    z, open_places = _propose(shape, len(out), units, rates, stretch, source)
-    out[:] = z
-    while len(open_places):
-        if not single:
-            z, again = _propose(
-                shape, len(open_places), units[open_places], rates[open_places], stretch, source
-            )
-        else:
-            z, again = _propose(shape, len(open_places), units, rates, stretch, source)
-        out[open_places] = z
-        open_places = open_places[again]
 
 
 def _propose(
     shape: Shape,
-    count: int,
+    z: Integers,
     units: NDArray[np.uint64],
     rates: FloatArray,
     stretch: float,
     source: Source,
-) -> tuple[Integers, NDArray[np.intp]]:
-    """Propose as many integers as asked; return them and the indices of those not kept.
+) -> NDArray[np.intp]:
+    """Write proposals into ``z``; return the indices of those not kept.
 
-    Of one word, 16 bits choose the strip, 8 are the first digits of the decision, and 36 are the
-    place.
+    Of one word, 16 bits choose the strip, 8 are the first digits of the decision, and the others
+    are the place.
     """
-    word = words(count, source)
-    slot = (word & np.uint64(0xFFFF)).astype(np.intp)
-    strip = slots(shape).take(slot).astype(np.int64)
-    digit = (word >> np.uint64(16)).astype(np.uint8)
-    place = (word >> np.uint64(64 - PLACE_BITS)) * units
+    bits = FINE_BITS if int(units.max()) >> (64 - FINE_BITS) == 0 else PLACE_BITS
+    word = words(len(z), source).astype("<u8", copy=False)
+    slot = word.view("<u2")[::4].astype(np.intp)
+    digit = word.view(np.uint8)[2::8]
+    found = packed(shape, stretch).take(slot)
+    strip = found.view(np.int8)[::2]
+    place = word >> np.uint64(64 - bits)
+    place *= units
     if shape == "gaussian":
-        place += np.uint64(1 << (PLACE_BITS - 1))  # rounds to the nearest integer
-    z = (place >> np.uint64(PLACE_BITS)).astype(np.int64) + strip * units.astype(np.int64)
+        place += np.uint64(1 << (bits - 1))  # rounds to the nearest integer
+    np.multiply(strip, units.astype(np.int64), out=z, dtype=np.int64)
+    z += (place >> np.uint64(bits)).view(np.int64)
     # Further digits of the place could still carry into the integer.
-    place &= np.uint64((1 << PLACE_BITS) - 1)
-    settled = place <= np.uint64(1 << PLACE_BITS) - units
-    if math.isfinite(stretch):
-        settled &= digit < sure(shape, stretch).take(slot)
-    else:
-        settled[:] = False
+    place &= np.uint64((1 << bits) - 1)
+    settled = place <= np.uint64(1 << bits) - units
+    settled &= digit < found.view(np.uint8)[1::2]
     unclear = np.flatnonzero(~settled)
-    kept = _look_closer(shape, unclear, z, strip, digit, word, units, rates, source)
-    return z, unclear[~kept]
+    kept = _look_closer(shape, bits, unclear, z, strip, slot, word, units, rates, source)
+    return unclear[~kept]
 
 
 def _look_closer(
     shape: Shape,
+    bits: int,
     which: NDArray[np.intp],
     z: Integers,
-    strip: Integers,
-    digit: NDArray[np.uint8],
+    strip: NDArray[np.int8],
+    slot: NDArray[np.intp],
     word: NDArray[np.uint64],
     units: NDArray[np.uint64],
     rates: FloatArray,
@@ -262,45 +247,45 @@ def _look_closer(
 ) -> NDArray[np.bool_]:
     """Decide about some of the proposals with the density itself; may write into ``z``."""
     unit, rate = _pick(units, which), _pick(rates, which)
-    strips, digits, places = strip[which], digit[which], word[which] >> np.uint64(64 - PLACE_BITS)
+    strips, digits = strip[which].astype(np.int64), word.view(np.uint8)[2::8][which]
+    places = word[which] >> np.uint64(64 - bits)
     more = words(len(which), source)
-    beyond = strips == BEYOND
+    beyond = slot[which] >= FIRST_BEYOND
     inner = np.where(strips >= 0, strips, -strips - 1)
-    inner[beyond] = 0
     if shape == "gaussian":
-        y = (strips + places * 2.0**-PLACE_BITS) * unit
+        y = (strips + places * 2.0**-bits) * unit
         exponent = rate * y * y
     else:
         exponent = rate * np.abs(z[which])
     chance = 256.0 * keep_factors(shape)[inner] * exp_many(exponent) - digits
     uniform = (more >> np.uint64(11)) * 2.0**-53
     kept = uniform < chance
-    carry = (places * unit + np.uint64(_half(shape))) & np.uint64((1 << PLACE_BITS) - 1)
-    unsettled = (np.abs(uniform - chance) < TOLERANCE) | (carry > np.uint64(1 << PLACE_BITS) - unit)
+    carry = (places * unit + np.uint64(_half(shape, bits))) & np.uint64((1 << bits) - 1)
+    unsettled = (np.abs(uniform - chance) < TOLERANCE) | (carry > np.uint64(1 << bits) - unit)
     # Beyond: kept so rarely that the first digits decide, except once in 2**24.
     kept[beyond] = False
     unsettled[beyond] = more[beyond] >> np.uint64(64 - TAIL_BITS) == 0
     env = envelope(shape)
     for i in np.flatnonzero(unsettled).tolist():
         exact, length = Fraction(float(rate[i])), int(unit[i])
-        found: int | None
+        settled: int | None
         if beyond[i]:
             v = Digits(int(more[i]), 64, source)
-            found = settle_beyond(shape, exact, length, v, source)
+            settled = settle_beyond(shape, exact, length, v, source)
         else:
-            u = Digits(int(places[i]), PLACE_BITS, source)
+            u = Digits(int(places[i]), bits, source)
             v = Digits(int(digits[i]) << 64 | int(more[i]), 72, source)
             weight = Fraction(env.weights[int(inner[i])])
-            found = settle(shape, exact, length, int(strips[i]), weight, u, v)
-        kept[i] = found is not None
-        if found is not None:
-            z[which[i]] = found
+            settled = settle(shape, exact, length, int(strips[i]), weight, u, v)
+        kept[i] = settled is not None
+        if settled is not None:
+            z[which[i]] = settled
     return kept
 
 
-def _half(shape: Shape) -> int:
-    return 1 << (PLACE_BITS - 1) if shape == "gaussian" else 0
+def _half(shape: Shape, bits: int) -> int:
+    return 1 << (bits - 1) if shape == "gaussian" else 0
 
 
 def _pick(values: NDArray[Any], which: NDArray[np.intp]) -> NDArray[Any]:
-    return np.broadcast_to(values, (len(which),)) if len(values) == 1 else values[which]
+    return values[which] if values.ndim else np.broadcast_to(values, (len(which),))

@@ -233,15 +233,17 @@ class Population:
         return population
 
     def charge(self, users: Users, ticks: Ticks) -> NDArray[np.bool_]:
-        """Charge users for a look, on disk too if there is a journal; return who may be asked.
+        """Charge users for a look; return who may be asked.
 
         :param users: indices, each at most once
         :param ticks: prices in ticks of ``capacity / 2**40``
         """
-        charged = self.ledger.charge(users, ticks)
+        return self.ledger.charge(users, ticks)
+
+    def commit(self) -> None:
+        """Write the budgets to the journal, if there is one; called before a look is run."""
         if self.journal is not None:
             self.save(self.journal)
-        return charged
 
     def range_count(
         self,

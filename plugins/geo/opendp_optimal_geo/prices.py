@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,7 @@ class Ledger:
         """Start with nothing paid."""
         self.paid = np.zeros(self.size, np.int64)
         self.halted = np.zeros(self.size, np.bool_)
+        self._any_halted = False
 
     @property
     def tick(self) -> Fraction:
@@ -59,16 +61,32 @@ class Ledger:
         A halted user is not charged. A price of 0 is free and changes nothing. A user who cannot
         pay is halted, is charged nothing, and answers nothing from now on.
 
-        :param users: indices, each at most once
+        :param users: indices in rising order, each at most once
         :param ticks: the price for each, at least 0
         """
+        paid = pick(self.paid, users)
+        same = ticks.strides == (0,)
+        if not self._any_halted and len(users) and (ticks[:1] if same else ticks).min() > 0:
+            total = paid + (ticks[0] if same else ticks)
+            if total.max() <= WHOLE:
+                put(self.paid, users, total)
+                return np.ones(len(users), np.bool_)
         alive = ~self.halted[users]
-        paid = self.paid[users]
         affordable = ticks <= WHOLE - paid
         charged = alive & affordable & (ticks > 0)
         self.halted[users[alive & ~affordable]] = True
+        self._any_halted = bool(self.halted.any())
         self.paid[users] = paid + np.where(charged, ticks, 0)
         return charged
+
+    def restore(self, paid: Ticks, halted: NDArray[np.bool_]) -> None:
+        """Go on from what was paid before.
+
+        :param paid: ticks of each user
+        :param halted: who answers no more
+        """
+        self.paid, self.halted = paid.copy(), halted.astype(np.bool_)
+        self._any_halted = bool(self.halted.any())
 
     def spent(self) -> FloatArray:
         """What each user has paid, rounded up."""
@@ -88,8 +106,36 @@ class Ledger:
         if share.ndim == 0:
             # Exactly, so that the whole budget is the whole budget.
             exact = Fraction(float(np.asarray(budget))) / self.tick
-            return np.full(self.size, min(math.floor(exact), 1 << 50), np.int64)
+            return np.broadcast_to(np.int64(min(math.floor(exact), 1 << 50)), (self.size,))
         return np.minimum(np.floor(share), 2.0**50).astype(np.int64)
+
+
+def _run(users: Users) -> slice | None:
+    """Return sorted indices without gaps as a slice: reading and writing it is much faster."""
+    if len(users) and users[-1] - users[0] == len(users) - 1:
+        return slice(int(users[0]), int(users[-1]) + 1)
+    return None
+
+
+def pick(values: NDArray[Any], users: Users) -> NDArray[Any]:
+    """Return the values of sorted users; maybe a view.
+
+    :param values: one (or one row) per user
+    :param users: indices in rising order
+    """
+    run = _run(users)
+    return np.take(values, users, axis=0) if run is None else values[run]
+
+
+def put(values: NDArray[Any], users: Users, new: NDArray[Any]) -> None:
+    """Set the values of sorted users.
+
+    :param values: one per user
+    :param users: indices in rising order
+    :param new: one for each of the users
+    """
+    run = _run(users)
+    values[users if run is None else run] = new
 
 
 def _scaled(ticks: Ticks, tick: float, direction: float) -> FloatArray:

@@ -37,19 +37,16 @@ def _betas(beta: float, baseline: bool) -> tuple[float, float]:
     return (0.0, beta) if baseline else (ELIMINATION_SHARE * beta, (1 - ELIMINATION_SHARE) * beta)
 
 
-def _saving(looker: GridLooker, state: Elimination) -> float:
-    """Return the mean share of the allotment that was not used."""
-    asked = looker.allotment > 0
-    if not asked.any():
-        return 1.0
-    return float(1.0 - (state.used[asked] / looker.allotment[asked]).mean())
+def _missing(looker: GridLooker, state: Elimination) -> int:
+    """Return how many users gave no answer."""
+    state.spread_weights()
+    return int(np.count_nonzero(looker.allotment == 0) + np.count_nonzero(state.weights == 0.0))
 
 
 def _finish(looker: GridLooker, state: Elimination, beta: float) -> tuple[FloatArray, FloatArray]:
     """Drop users without any answer; return final estimates and widths of the others left."""
-    known = state.weights > 0.0
-    state.users, state.sums = state.users[known], state.sums[known]
-    state.weights = state.weights[known]
+    state.spread_weights()
+    state.keep(state.weights > 0.0)
     return scores(state, looker, beta / max(1, len(state.users)))
 
 
@@ -68,7 +65,7 @@ def range_count(
         decide=not baseline,
         progress=progress,
     )
-    missing = int(np.count_nonzero(looker.allotment == 0) + (state.weights == 0.0).sum())
+    missing = _missing(looker, state)
     estimate, width = _finish(looker, state, last)
     cut = np.zeros(len(estimate))
     if shift and not looker.columns:
@@ -83,7 +80,7 @@ def range_count(
         value=settled + int(inside.sum()),
         error_bound=int(doubtful.sum()) + missing,
         beta=beta,
-        saving=_saving(looker, state),
+        saving=looker.saving(),
         rounds=tuple(state.rounds),
         missing=missing,
         decided_at=state.decided_at,
@@ -111,7 +108,7 @@ def kernel_density(
         progress=progress,
     )
     users = len(looker.allotment)
-    missing = int(np.count_nonzero(looker.allotment == 0) + (state.weights == 0.0).sum())
+    missing = _missing(looker, state)
     estimate, width = _finish(looker, state, last)
     kernel = _kernel(estimate, bandwidth)
     far = int((state.status == OUTSIDE).sum()) * math.exp(-(FAR**2) / 2.0)
@@ -124,7 +121,7 @@ def kernel_density(
         value=value,
         error_bound=error / users,
         beta=beta,
-        saving=_saving(looker, state),
+        saving=looker.saving(),
         rounds=tuple(state.rounds),
         missing=missing,
         decided_at=state.decided_at,
@@ -161,7 +158,7 @@ def nearest(
         value=tuple(state.users[order].tolist()),
         error_bound=bound if not missing else math.inf,
         beta=beta,
-        saving=_saving(looker, state),
+        saving=looker.saving(),
         rounds=tuple(state.rounds),
         missing=missing,
         decided_at=state.decided_at,
@@ -187,6 +184,7 @@ def release_points(looker: GridLooker, size: int) -> FloatArray:
     state = start(looker.allotment, looker.columns)
     take_look(state, looker, looker.allotment, looker.split)
     out = np.full((size, looker.columns), np.nan)
+    state.spread_weights()
     known = state.weights > 0.0
     out[state.users[known]] = state.averages(known)
     return out

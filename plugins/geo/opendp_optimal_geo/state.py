@@ -76,7 +76,7 @@ def load_ledger(path: Path) -> tuple[Ledger, dict[str, Any]]:
             raise ValueError("impossible totals")
     except (KeyError, ValueError, TypeError, OSError) as error:
         raise ValueError(f"path ({path.name}) must hold saved budgets: {error}") from None
-    ledger.paid, ledger.halted = paid, halted.astype(np.bool_)
+    ledger.restore(paid, halted)
     return ledger, header["settings"]
 
 
