@@ -64,6 +64,10 @@ class DualCertificate:
     def check(self) -> None:
         """Raise unless shapes fit and every price is within its bounds."""
         rows = len(self.shifts)
+        ranks = (self.shifts.ndim, self.budget.ndim, self.slack.ndim, self.order.ndim)
+        tails = (0, 1 if self.mirrored else 2)  # one price for each end, or one for both
+        if ranks != (1, 1, 2, 2) or self.tail.ndim != 1 or len(self.tail) not in tails:
+            raise CertificateError("prices do not fit each other in shape")
         if self.slack.shape[0] != rows or len(self.budget) != rows or self.slack.shape[1] % 2 != 1:
             raise CertificateError("prices do not fit each other in shape")
         if rows and (np.abs(self.shifts).min() < 1 or np.abs(self.shifts).max() > self.cells):

@@ -52,6 +52,11 @@ def _right_half(weights: Integers, tail: PureTail, blocks: int) -> list[int]:
 
 
 def _check(weights: Integers, tail: PureTail) -> None:
+    for array in (weights, tail.weights):
+        if array.dtype != np.int64 or array.ndim != 1 or len(array) == 0:
+            raise CertificateError("pure noise is not given by lists of 64-bit integers")
+    if len(weights) % 2 != 1:
+        raise CertificateError("the weights of pure noise have no middle")
     if not np.array_equal(weights, weights[::-1]) or min(tail.weight, tail.again) <= 0:
         raise CertificateError("pure noise is not symmetric and endless")
     if sum(weights.tolist()) + 2 * tail.weight != TOTAL:

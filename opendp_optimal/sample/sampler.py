@@ -38,7 +38,10 @@ class Sampler:
 
     def draw_one(self, source: Source = os.urandom) -> int:
         """One draw."""
-        return bisect_right(self.as_list, int.from_bytes(source(8), "little") >> 2)
+        data = source(8)
+        if len(data) != 8:
+            raise OSError(f"the random source gave {len(data)} bytes, 8 were asked")
+        return bisect_right(self.as_list, int.from_bytes(data, "little") >> 2)
 
     def draw(self, count: int, source: Source = os.urandom) -> Integers:
         """Independent draws, in memory proportional to their number."""

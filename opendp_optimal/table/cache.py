@@ -178,11 +178,12 @@ def load_dominating(problem: NoiseProblem) -> NoiseTable | None:
     same = problem.describe()
     found = []
     for place in stored_files():
+        data = read(place)
         try:
-            about = peek(place.read_bytes())
-        except (OSError, TableFormatError):
+            about = peek(b"" if data is None else data)
+        except TableFormatError:
             continue
-        agrees = all(about[key] == same[key] for key in same if key not in ("epsilon", "delta"))
+        agrees = all(about.get(key) == same[key] for key in same if key not in ("epsilon", "delta"))
         if agrees and about["epsilon"] <= problem.epsilon and about["delta"] <= problem.delta:
             found.append((about["upper"], place.name, place))
     for _, _, place in sorted(found, key=lambda entry: entry[:2]):

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from opendp_optimal.certify.bound import DualCertificate
 from opendp_optimal.certify.pure import PureTail
-from opendp_optimal.errors import TableFormatError
+from opendp_optimal.errors import CertificateError, TableFormatError
 from opendp_optimal.spec.loss import LatticeCost, Loss, parse
 from opendp_optimal.spec.problem import NoiseProblem
 from opendp_optimal.table.noise_table import NoiseTable
@@ -37,6 +37,18 @@ SUFFIX = ".noise"
 _MOST_HEADER = 1 << 24
 _MOST_ELEMENTS = 1 << 25
 _MOST_CELLS = 1 << 14
+_MOST_ARRAYS = 16
+MALFORMED = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    RecursionError,
+    zlib.error,
+    struct.error,
+)
+"""What reading hostile bytes may raise on the way; all of it means: not a table."""
 
 
 def _pack(array: Integers) -> tuple[dict[str, Any], bytes]:
@@ -134,6 +146,8 @@ def _problem_of(header: dict[str, Any], loss: Loss | None) -> NoiseProblem:
     for key, value in described.items():
         hexed = key in ("epsilon", "delta", "support", "impossible") and value is not None
         fields[key] = float.fromhex(value) if hexed else value
+    if not all(isinstance(fields[key], bool) for key in ("symmetric", "monotone")):
+        raise TableFormatError("symmetric and monotone must be true or false")
     problem = NoiseProblem(loss=loss, **fields)
     if problem.describe() != header:
         raise TableFormatError("the problem in the file is not the one that was asked for")
@@ -150,11 +164,11 @@ def decode(data: bytes, loss: Loss | None = None) -> NoiseTable:
     """
     try:
         table = _decode(data, loss)
-    except TableFormatError:
+        table.verify()
+    except (TableFormatError, CertificateError):
         raise
-    except (ValueError, KeyError, TypeError, OverflowError, zlib.error, struct.error) as error:
+    except MALFORMED as error:
         raise TableFormatError(f"the file is not a noise table: {error}") from None
-    table.verify()
     return table
 
 
@@ -172,7 +186,11 @@ def unseal(magic: bytes, version: int, data: bytes) -> tuple[dict[str, Any], dic
         raise TableFormatError(f"version {header.get('version')!r} of the format is unknown")
     arrays: dict[str, Integers] = {}
     at = 12 + length
-    for name, entry in header["arrays"].items():
+    entries = header["arrays"]
+    elements = sum(math.prod(entry["shape"]) for entry in entries.values())
+    if len(entries) > _MOST_ARRAYS or elements > _MOST_ELEMENTS:
+        raise TableFormatError("the arrays are too large")
+    for name, entry in entries.items():
         arrays[name] = _unpack(entry, data[at : at + entry["bytes"]])
         at += entry["bytes"]
     if at != len(data) - 32:
@@ -237,5 +255,5 @@ def peek(data: bytes) -> dict[str, Any]:
             "lower": float.fromhex(header["lower"]),
             "cells": int(header["cells"]),
         }
-    except (ValueError, KeyError, TypeError, struct.error) as error:
+    except MALFORMED as error:
         raise TableFormatError(f"the file is not a noise table: {error}") from None

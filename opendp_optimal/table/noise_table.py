@@ -145,6 +145,8 @@ class NoiseTable:
         ):
             raise CertificateError("an integer table has another lattice than the integers")
         if self.tail is not None:
+            if self.atom:
+                raise CertificateError("pure noise has no point mass")
             prove_pure(self.weights, self.tail, self.cells, self.epsilon)
         else:
             prove_private(self.weights, self.atom, self.cells, self.epsilon, self.delta)
@@ -163,6 +165,8 @@ class NoiseTable:
             raise CertificateError(f"lower ({self.lower}) is above what the prices prove")
 
     def _exact_bound(self) -> Fraction:
+        if self.dual.order.any() and not self.problem.monotone:
+            raise CertificateError("order prices prove nothing about noise of any shape")
         support = self.problem.support
         if support is not None:
             unit = 1 if self.kind == "integer" else self.dual.cells
