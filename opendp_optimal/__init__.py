@@ -1,5 +1,6 @@
 """Provably optimal differentially private noise for OpenDP."""
 
+from opendp_optimal.advisor import Advice, advise
 from opendp_optimal.bounded import solve_bounded
 from opendp_optimal.channels import solve_channel
 from opendp_optimal.engine import solve
@@ -29,6 +30,7 @@ from opendp_optimal.table.bounded_table import BoundedTable
 from opendp_optimal.table.channel_table import ChannelTable
 
 __all__ = [
+    "Advice",
     "BoundedTable",
     "CertificateError",
     "ChannelTable",
@@ -38,6 +40,7 @@ __all__ = [
     "NoiseTable",
     "SolverError",
     "TableFormatError",
+    "advise",
     "compose",
     "frame_query",
     "hookimpl",
