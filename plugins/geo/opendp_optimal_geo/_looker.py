@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from opendp_optimal.spec.exact import float_down, float_up
 from opendp_optimal_geo.bounds import gaussian_radius, laplace_radius
-from opendp_optimal_geo.looks import FEWEST_TICKS
+from opendp_optimal_geo.looks import FEWEST_TICKS, fewest
 from opendp_optimal_geo.noise import (
     gaussian_noise,
     laplace_noise,
@@ -123,16 +123,16 @@ class GridLooker:
 
     def check_noise(self) -> None:
         """Refuse prices so small that the noise would not fit the grid; nothing is charged."""
-        asked = self.allotment[self.allotment > 0]
-        if len(asked) and isinstance(self.data, np.ndarray):
-            fewest = float(asked.min()) * min(self.split) * (1.0 - 1.0 / FEWEST_TICKS)
-            rate = self.rate * fewest * _SAFE
+        least = fewest(self.allotment)
+        if least is not None and isinstance(self.data, np.ndarray):
+            least *= min(self.split) * (1.0 - 1.0 / FEWEST_TICKS)
+            rate = self.rate * least * _SAFE
             if self.pure and self.columns:
                 rate /= math.sqrt(self.columns)
             if rate < smallest_rate(pure=self.pure):
                 raise ValueError(
                     f"grid ({self.grid!r}) must be coarser for looks as cheap as "
-                    f"{fewest * self.tick:.3g}"
+                    f"{least * self.tick:.3g}"
                 )
 
     def charge(self, users: Users, ticks: Ticks) -> NDArray[np.bool_]:

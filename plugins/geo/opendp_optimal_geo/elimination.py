@@ -20,8 +20,6 @@ Progress = Callable[[int, int], None]
 BLOCK = 1 << 16
 """Numbers handled at a time."""
 
-OPEN, OUTSIDE, INSIDE = 0, 1, 2
-
 
 class Looker(Protocol):
     """What an elimination needs: charge users, get their noisy values, estimate, bound."""
@@ -60,16 +58,31 @@ class Elimination:
     """What is left after the looks, and what was decided on the way.
 
     ``users`` are those never decided, with ``sums`` and ``weights`` of their values; one weight if
-    it is the same for all. ``status`` and ``decided_at`` are for all users.
+    it is the same for all. ``fate`` is for all users: 0, or twice the look at which the user was
+    decided, plus 1 if inside.
     """
 
     users: Users
     sums: FloatArray
     weights: FloatArray
-    status: NDArray[np.uint8]
-    decided_at: NDArray[np.uint16]
+    fate: NDArray[np.uint16]
     looks: int = 0
     rounds: list[Round] = field(default_factory=list)
+
+    @property
+    def decided_at(self) -> NDArray[np.uint16]:
+        """The look at which each user was decided, 0 if never."""
+        return self.fate >> np.uint16(1)
+
+    @property
+    def inside(self) -> int:
+        """How many users were found inside."""
+        return int(np.count_nonzero(self.fate & np.uint16(1)))
+
+    @property
+    def outside(self) -> int:
+        """How many users were eliminated."""
+        return int(np.count_nonzero(self.fate)) - self.inside
 
     def weight_of(self, which: slice | NDArray[np.bool_]) -> FloatArray:
         """Return the weights of some of the users left, or the one they share."""
@@ -93,14 +106,15 @@ class Elimination:
                 self.weights = self.weights[kept]
             self.users, self.sums = self.users[kept], self.sums[kept]
 
-    def _move(self, block: slice, kept: NDArray[np.bool_] | None, to: int) -> int:
+    def _move(self, block: slice, kept: Users | None, to: int) -> int:
         """Move those kept of a block to a place before it; return the place after them."""
-        rows = int(block.stop - block.start if kept is None else np.count_nonzero(kept))
+        rows = int(block.stop - block.start if kept is None else len(kept))
         if kept is None and to == block.start:
             return to + rows
         for values in (self.users, self.sums, self.weights):
             if values is not self.weights or len(self.weights) > 1:
-                values[to : to + rows] = values[block] if kept is None else values[block][kept]
+                part = values[block]
+                values[to : to + rows] = part if kept is None else part.take(kept, axis=0)
         return to + rows
 
     def _cut(self, length: int) -> None:
@@ -122,8 +136,7 @@ def start(allotment: Ticks, columns: int) -> Elimination:
         users=users,
         sums=np.zeros(shape),
         weights=np.zeros(1),
-        status=np.zeros(len(allotment), np.uint8),
-        decided_at=np.zeros(len(allotment), np.uint16),
+        fate=np.zeros(len(allotment), np.uint16),
     )
 
 
@@ -231,12 +244,11 @@ def eliminate(
             is_out &= done
         kept = None
         if done.any():
-            state.status[users[is_in]] = INSIDE
-            state.status[users[is_out]] = OUTSIDE
-            state.decided_at[users[done]] = state.looks
+            gone = np.flatnonzero(done)
+            state.fate[users.take(gone)] = 2 * state.looks + is_in.take(gone)
             inside += int(np.count_nonzero(is_in))
             outside += int(np.count_nonzero(is_out))
-            kept = ~done
+            kept = np.flatnonzero(~done)
         place = state._move(block, kept, int(place))
 
     while state.looks < len(split) and len(state.users):
@@ -285,8 +297,7 @@ def eliminate_to(
             # Right ends of the others are no smaller, so intervals meet iff left ends do not pass.
             kept = score - width <= limit
             gone = state.users[~kept]
-            state.status[gone] = OUTSIDE
-            state.decided_at[gone] = state.looks
+            state.fate[gone] = 2 * state.looks
             outside = len(gone)
             state.keep(kept)
         state.rounds.append(Round(state.looks, split[state.looks - 1], asked, refused, 0, outside))

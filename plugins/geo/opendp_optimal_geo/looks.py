@@ -53,16 +53,26 @@ def shares(looks: Any, budget: Any = None) -> tuple[float, ...]:
     return tuple(float(Fraction(price) / total) for price in prices)
 
 
+def fewest(allotment: Ticks) -> float | None:
+    """Return the smallest allotment above 0; None if nobody is asked.
+
+    :param allotment: ticks for each user
+    """
+    some = allotment[:1] if allotment.strides == (0,) else allotment
+    asked = some[some > 0]
+    return float(asked.min()) if len(asked) else None
+
+
 def check_ticks(allotment: Ticks, split: tuple[float, ...]) -> None:
     """Refuse an allotment of which a look would be lost in rounding.
 
     :param allotment: ticks for each user; 0 for those not asked
     :param split: share of each look
     """
-    asked = allotment[allotment > 0]
-    if len(asked) and float(asked.min()) * min(split) < FEWEST_TICKS:
+    least = fewest(allotment)
+    if least is not None and least * min(split) < FEWEST_TICKS:
         raise ValueError(
-            f"budget (smallest {float(asked.min()):.3g} of 2**40 parts of the whole) must be "
+            f"budget (smallest {least:.3g} of 2**40 parts of the whole) must be "
             f"larger for {len(split)} looks"
         )
 

@@ -12,8 +12,6 @@ from scipy.ndimage import gaussian_filter
 from opendp_optimal_geo._looker import GridLooker
 from opendp_optimal_geo.answers import Answer
 from opendp_optimal_geo.elimination import (
-    INSIDE,
-    OUTSIDE,
     Elimination,
     Progress,
     eliminate,
@@ -75,7 +73,7 @@ def range_count(
     inside = estimate < cut
     # Whoever the interval does not settle may have been counted wrongly.
     doubtful = np.where(inside, estimate + width >= 0.0, estimate - width < 0.0)
-    settled = int((state.status == INSIDE).sum())
+    settled = state.inside
     return Answer(
         value=settled + int(inside.sum()),
         error_bound=int(doubtful.sum()) + missing,
@@ -111,7 +109,7 @@ def kernel_density(
     missing = _missing(looker, state)
     estimate, width = _finish(looker, state, last)
     kernel = _kernel(estimate, bandwidth)
-    far = int((state.status == OUTSIDE).sum()) * math.exp(-(FAR**2) / 2.0)
+    far = state.outside * math.exp(-(FAR**2) / 2.0)
     near = float(kernel.sum())
     value = (near + (far if far <= near else 0.0)) / users
     highest = _kernel(np.maximum(0.0, estimate - width), bandwidth)
@@ -149,7 +147,7 @@ def nearest(
     alone = len(state.users) <= k and not baseline
     estimate, width = _finish(looker, state, last)
     missing = int((looker.allotment > 0).sum()) - len(state.users)
-    missing -= int((state.status == OUTSIDE).sum())
+    missing -= state.outside
     missing += int((looker.allotment == 0).sum())
     order = np.argsort(estimate, kind="stable")[:k]
     # Lemmas 6.4 to 6.7: twice the largest width. When only k are left they are the nearest.
