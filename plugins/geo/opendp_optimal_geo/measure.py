@@ -66,7 +66,8 @@ class _Layout:
             x = np.nan_to_num(np.atleast_1d(np.asarray(data, np.float64)), nan=0.0)
             # Data of another length is outside the domain; the answer must not tell.
             x = np.resize(x, size) if len(x) else np.zeros(size)
-            steps = np.clip(np.rint(x / grid), -LARGEST_STEPS, LARGEST_STEPS)
+            with np.errstate(all="ignore"):  # a warning would tell of the data
+                steps = np.clip(np.rint(x / grid), -LARGEST_STEPS, LARGEST_STEPS)
             noisy = (steps.astype(np.int64) + noise()) * grid
             return noisy if vector else float(noisy[0])
 
