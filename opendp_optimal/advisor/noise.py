@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from opendp_optimal import engine
 from opendp_optimal.advisor import accounting, moments
-from opendp_optimal.advisor.request import Bound, Candidate, Request
+from opendp_optimal.advisor.request import Bound, Candidate, Noise, Request
 from opendp_optimal.errors import CertificateError, GapWarning, SolverError
 from opendp_optimal.measure.design import Design, integer_sensitivity
 from opendp_optimal.spec.loss import Loss, parse
@@ -44,7 +44,7 @@ def data_dependent(request: Request) -> Iterator[Candidate | Bound]:
     from opendp_optimal.bounded import solve_bounded
 
     epsilon, delta = accounting.share(request.epsilon, request.delta, request.releases)
-    gap = max(request.gap, 1e-2)
+    gap = request.gap if request.integer else max(request.gap, 1e-2)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GapWarning)
@@ -102,6 +102,7 @@ def _laplace(request: Request) -> Iterator[Candidate]:
         loss=loss,
         constructor=f"dp.m.make_laplace(input_domain, input_metric, scale={scale!r})",
         epsilon=each,
+        noise=Noise("laplace", scale),
     )
 
 
@@ -140,6 +141,7 @@ def _gaussian(request: Request) -> Candidate:
         constructor=f"dp.m.make_gaussian(input_domain, input_metric, scale={sigma!r})",
         epsilon=epsilon,
         delta=delta,
+        noise=Noise("gaussian", sigma),
         note=TIGHT if count == 1 else f"{TIGHT}; epsilon and delta are of all releases together",
     )
 
@@ -182,6 +184,7 @@ def _table(request: Request) -> Iterator[Candidate | Bound]:
         constructor=_call(request, epsilon, delta, request.loss),
         epsilon=epsilon,
         delta=delta,
+        noise=Noise("table", 1.0 if best.kind == "integer" else request.sensitivity, best),
         note=f"certified within {best.gap:.2%} of the best noise",
     )
     yield from _bound(whole, request)

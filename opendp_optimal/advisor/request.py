@@ -9,6 +9,7 @@ from typing import Any
 
 from opendp_optimal.spec.loss import Loss, parse
 from opendp_optimal.spec.problem import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
+from opendp_optimal.table import NoiseTable
 
 MOST_RELEASES = 1_000_000
 _CLOSE = 1e-9
@@ -113,6 +114,20 @@ class Request:
         return repr(int(self.sensitivity)) if self.integer else repr(self.sensitivity)
 
 
+@dataclass(frozen=True)
+class Noise:
+    """What a candidate adds whatever the answer: for plugins that post-process it.
+
+    :param kind: "laplace", "gaussian" or "table"; discrete where the request is for integers
+    :param scale: of Laplace and Gaussian noise; for a real table, what its noise is multiplied by
+    :param table: the table, where there is one
+    """
+
+    kind: str
+    scale: float
+    table: NoiseTable | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
     """One mechanism that satisfies a request.
@@ -123,6 +138,7 @@ class Candidate:
     :param epsilon: privacy loss of a single release
     :param delta: chance of a larger one, of a single release
     :param note: what else to know before using it
+    :param noise: what is added, where it does not depend on the answer
     :param by: the distribution that proposed it; filled in by the host
     """
 
@@ -132,6 +148,7 @@ class Candidate:
     epsilon: float
     delta: float = 0.0
     note: str = ""
+    noise: Noise | None = field(default=None, repr=False)
     by: str = ""
 
 

@@ -5,6 +5,7 @@ serve every such consumer best, the decision rules, and the least loss that is p
 """
 
 from opendp_optimal_bayes.channel import Channel, Hyper
+from opendp_optimal_bayes.clamp import Clamp, clamp
 from opendp_optimal_bayes.constructions import (
     geometric_channel,
     laplace_excess_bound,
@@ -28,6 +29,7 @@ from opendp_optimal_bayes.table import make_optimal_channel, then_optimal_channe
 
 __all__ = [
     "Channel",
+    "Clamp",
     "Hyper",
     "Law",
     "OptimalChannel",
@@ -35,6 +37,7 @@ __all__ = [
     "Remap",
     "Rule",
     "bayes_risk",
+    "clamp",
     "geometric_channel",
     "is_legal",
     "laplace_excess_bound",

@@ -16,6 +16,8 @@ from opendp_optimal_bayes._checks import distribution, fraction, positive, whole
 from opendp_optimal_bayes.channel import Channel
 from opendp_optimal_bayes.exact import root
 
+_MOST_BITS = 4096
+
 
 def geometric_channel(n: int, *, epsilon: Any = None, decay: Any = None) -> Channel:
     """The geometric mechanism on 0..n, its tails folded onto the ends.
@@ -31,9 +33,11 @@ def geometric_channel(n: int, *, epsilon: Any = None, decay: Any = None) -> Chan
     (Fraction(2, 3), Fraction(1, 6), Fraction(1, 6))
     """
     n = whole("n", n)
-    a = _decay(epsilon, decay)
+    a: Any = _decay(epsilon, decay)
+    powers = _powers(a, n)
+    if isinstance(powers[1], float):
+        a = powers[1]
     centre = (1 - a) / (1 + a)
-    powers = [a**k for k in range(n + 1)]
     rows = []
     for x in range(n + 1):
         row = [centre * powers[abs(y - x)] for y in range(n + 1)]
@@ -82,7 +86,7 @@ def pixelated_laplace_channel(
     if t % n:
         raise ValueError(f"t ({t}) must be a multiple of n ({n})")
     b = _step(epsilon, decay, t)  # decay across one pixel
-    powers = [b**k for k in range(t + 1)]
+    powers = _powers(b, t)
     rows = []
     for x in range(0, t + 1, t // n):
         inner = [
@@ -133,6 +137,13 @@ def pixelated_prior(prior: Callable[[float], float], n: int) -> tuple[Fraction, 
     at = [0.0, *(float(prior(k / n)) for k in range(1, n)), 1.0]
     parts = [Fraction(b) - Fraction(a) for a, b in itertools.pairwise(at)]
     return distribution("prior", [*parts, Fraction(0)], n + 1)
+
+
+def _powers(a: Fraction, most: int) -> list[Any]:
+    """Powers of a decay: exact while their digits are few, else floats, which rows make good."""
+    if a.denominator.bit_length() * most <= _MOST_BITS:
+        return [a**k for k in range(most + 1)]
+    return [math.exp(k * math.log(a)) for k in range(most + 1)]
 
 
 def _decay(epsilon: Any, decay: Any) -> Fraction:

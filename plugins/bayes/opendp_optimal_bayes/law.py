@@ -1,11 +1,12 @@
 """What a measurement does to an answer, as far as deciding after it needs to know.
 
-A :class:`Law` is Laplace or geometric noise clamped to lo..hi. :func:`law_of` finds it behind
-chains, and for OpenDP's own noise if the bounds are given.
+A :class:`Law` is noise on answers within lo..hi, observed up to a margin beyond them.
+:func:`law_of` finds it behind chains.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -14,27 +15,43 @@ from typing import Any
 import numpy as np
 import opendp.prelude as dp
 
+from opendp_optimal.table import NoiseTable
 from opendp_optimal_bayes._checks import Floats, interval
 from opendp_optimal_bayes._opendp import description
+from opendp_optimal_bayes.noises import GaussianNoise, LaplaceNoise, Noise, TableNoise
 
 MOST_ANSWERS = 4096
-PARTS = 512
+MOST_PARTS = 1024
+LEAST_PARTS = 256
+_PARTS_IN_SPREAD = 8
 
 
 @dataclass(frozen=True)
 class Law:
-    """Noise with weights proportional to exp(-rate |y - x|), clamped to lo..hi.
+    """Noise on answers in lo..hi, clamped to what can be told apart.
 
-    :param lo: smallest observation
-    :param hi: largest observation
+    :param lo: smallest answer
+    :param hi: largest answer
     :param integer: whether answers and observations are integers
-    :param rate: privacy loss for each unit of distance
+    :param noise: what is added
     """
 
     lo: Fraction
     hi: Fraction
     integer: bool
-    rate: float
+    noise: Noise
+
+    @cached_property
+    def parts(self) -> int:
+        """Into how many equal parts real answers are divided: finer than the noise varies."""
+        wanted = float(self.hi - self.lo) / self.noise.spread * _PARTS_IN_SPREAD
+        return min(MOST_PARTS, max(LEAST_PARTS, 2 * math.ceil(wanted / 2)))
+
+    @property
+    def fine(self) -> bool:
+        """Whether the parts are as fine as they should be."""
+        width = float(self.hi - self.lo)
+        return self.integer or self.parts >= width / self.noise.spread * _PARTS_IN_SPREAD / 2
 
     @cached_property
     def answers(self) -> Floats:
@@ -45,45 +62,58 @@ class Law:
             if count > MOST_ANSWERS:
                 raise ValueError(f"lo..hi holds {count} answers; at most {MOST_ANSWERS}")
             return np.asarray(np.arange(count) + lo, np.float64)
-        return np.asarray(lo + (hi - lo) * (np.arange(PARTS) + 0.5) / PARTS, np.float64)
+        return np.asarray(lo + (hi - lo) * (np.arange(self.parts) + 0.5) / self.parts, np.float64)
+
+    @cached_property
+    def extra(self) -> int:
+        """Observations beyond each end, integers or parts; those further out count as the last."""
+        unit = 1.0 if self.integer else float(self.hi - self.lo) / self.parts
+        return min(MOST_PARTS, math.ceil(self.noise.margin / unit))
 
     @cached_property
     def observations(self) -> Floats:
-        """What stands for each observation: every integer, or lo, the middles of parts, hi."""
+        """What stands for each observation: every integer, or middles of parts and the two ends."""
         if self.integer:
-            return self.answers
-        return np.concatenate([[float(self.lo)], self.answers, [float(self.hi)]])
+            count, lo = len(self.answers), float(self.lo)
+            return np.asarray(np.arange(-self.extra, count + self.extra) + lo, np.float64)
+        edges = self._edges
+        return np.concatenate([edges[:1], (edges[:-1] + edges[1:]) / 2, edges[-1:]])
+
+    @property
+    def _edges(self) -> Floats:
+        lo, unit = float(self.lo), float(self.hi - self.lo) / self.parts
+        return np.asarray(lo + unit * np.arange(-self.extra, self.parts + self.extra + 1))
 
     @cached_property
     def matrix(self) -> Floats:
         """The chance of each observation for each answer."""
-        if self.integer:
-            return _folded(len(self.answers), self.rate)
-        edges = np.linspace(float(self.lo), float(self.hi), PARTS + 1)
-        below = _laplace_cdf(self.rate * (edges[None, :] - self.answers[:, None]))
+        cuts = self.observations[:-1] + 0.5 if self.integer else self._edges
+        below = self.noise.below(cuts[None, :] - self.answers[:, None], self.integer)
         return np.column_stack([below[:, 0], np.diff(below, axis=1), 1.0 - below[:, -1]])
 
     def place(self, y: Any) -> int:
         """The position of an observation.
 
-        :param y: a release, within the bounds or clamped to them
+        :param y: a release
         """
+        last = len(self.observations) - 1
         if self.integer:
-            return min(max(int(y) - int(self.lo), 0), len(self.answers) - 1)
-        lo, hi = float(self.lo), float(self.hi)
-        if not lo < y:
+            return min(max(int(y) - int(self.lo) + self.extra, 0), last)
+        unit = float(self.hi - self.lo) / self.parts
+        start = float(self.lo) - self.extra * unit
+        if not y > start:
             return 0
-        if not y < hi:
-            return PARTS + 1
-        return 1 + min(int((y - lo) / (hi - lo) * PARTS), PARTS - 1)
+        if not y < start + (last - 1) * unit:
+            return last
+        return 1 + min(int((y - start) / unit), last - 2)
 
 
 def law_of(measurement: dp.Measurement, bounds: tuple[Any, Any] | None = None) -> Law:
     """Find the law of a measurement.
 
-    :param measurement: bounded noise of this plugin, or OpenDP's Laplace or geometric noise on a
-        single number; also behind transformations
-    :param bounds: to what the releases of OpenDP's noise are clamped
+    :param measurement: bounded noise of this plugin, optimised noise, or OpenDP's Laplace,
+        geometric or Gaussian noise, on a single number; also behind transformations
+    :param bounds: (lo, hi) of the answers, for noise that is not bounded itself
     """
     inner = measurement
     while True:
@@ -91,32 +121,36 @@ def law_of(measurement: dp.Measurement, bounds: tuple[Any, Any] | None = None) -
         if isinstance(known, Law):
             return known
         name, given = description(inner)
-        if name == "make_chain_mt":
-            inner = given["measurement1"]
-            continue
-        break
-    if name in ("make_laplace", "make_geometric") and given.get("scale", 0) > 0:
-        if bounds is None:
-            raise ValueError("bounds must be given for noise that is not bounded itself")
-        low, high = interval(*bounds)
-        carrier = str(getattr(given["input_domain"], "carrier_type", ""))
-        if carrier[:1] in "iuf" and not given.get("bounds"):
-            return Law(low, high, carrier[0] != "f", 1.0 / given["scale"])
-    raise ValueError(
-        "measurement must be bounded noise of opendp_optimal_bayes, or OpenDP's Laplace or "
-        "geometric noise on a single number"
-    )
+        if name != "make_chain_mt":
+            break
+        inner = given["measurement1"]
+    found = _noise(inner, name, given)
+    if found is None:
+        raise ValueError(
+            "measurement must be bounded noise of opendp_optimal_bayes, optimised noise, or "
+            "OpenDP's Laplace, geometric or Gaussian noise, on a single number"
+        )
+    if bounds is None:
+        raise ValueError("bounds must be given for noise that is not bounded itself")
+    low, high = interval(*bounds)
+    return Law(low, high, found[1], found[0])
 
 
-def _folded(size: int, rate: float) -> Floats:
-    at = np.arange(size, dtype=np.float64)
-    a = np.exp(-rate)
-    rows = np.tanh(rate / 2) * np.exp(-rate * np.abs(at[:, None] - at))
-    rows[:, 0] = np.exp(-rate * at) / (1 + a)
-    rows[:, -1] = np.exp(-rate * at[::-1]) / (1 + a)
-    return np.asarray(rows)
-
-
-def _laplace_cdf(x: Floats) -> Floats:
-    half = 0.5 * np.exp(-np.abs(x))
-    return np.asarray(np.where(x < 0, half, 1.0 - half))
+def _noise(
+    measurement: dp.Measurement, name: str, given: dict[str, Any]
+) -> tuple[Noise, bool] | None:
+    carrier = str(getattr(measurement.input_domain, "carrier_type", ""))
+    if not isinstance(measurement.input_domain, dp.AtomDomain) or carrier[:1] not in "iuf":
+        return None
+    integer = carrier[0] != "f"
+    table = getattr(measurement, "table", None)
+    if isinstance(table, NoiseTable) and table.tail is None:
+        whole = table.kind == "integer"
+        unit = 1.0 if whole else float(measurement.guarantee.design.sensitivity)
+        return TableNoise(table, unit), integer
+    scale = given.get("scale", 0.0)
+    if not scale > 0 or given.get("bounds"):
+        return None
+    if name in ("make_laplace", "make_geometric"):
+        return LaplaceNoise(1.0 / scale), integer
+    return (GaussianNoise(scale), integer) if name == "make_gaussian" else None

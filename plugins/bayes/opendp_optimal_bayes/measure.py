@@ -24,6 +24,7 @@ from opendp_optimal_bayes._opendp import (
     pure_function,
 )
 from opendp_optimal_bayes.law import Law
+from opendp_optimal_bayes.noises import LaplaceNoise
 
 NATIVE = ("i32", "i64", "u32", "u64")
 
@@ -67,7 +68,7 @@ def make_bounded_geometric(
     else:
         noisy = _widened(input_domain, input_metric, space) >> dp.m.then_laplace(scale)
     measurement: dp.Measurement = noisy >> clamp
-    measurement.law = Law(low, high, True, 1.0 / scale)
+    measurement.law = Law(low, high, True, LaplaceNoise(1.0 / scale))
     return measurement
 
 
@@ -121,7 +122,7 @@ def make_bounded_laplace(
     clamp = pure_function(lambda y: start if y < start else min(y, end), space.carrier)
     noisy = dp.m.make_laplace(input_domain, input_metric, scale=scale, k=k)
     measurement: dp.Measurement = noisy >> clamp
-    measurement.law = Law(low, high, False, 1.0 / scale)
+    measurement.law = Law(low, high, False, LaplaceNoise(1.0 / scale))
     return measurement
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from opendp_optimal.hookspecs import hookimpl
 
@@ -17,3 +18,25 @@ def opendp_optimal_register_mechanisms(register: Callable[..., None]) -> None:
 
     register(make_bounded_geometric)
     register(make_bounded_laplace)
+
+
+@hookimpl
+def opendp_optimal_register_candidates(register: Callable[..., None]) -> None:
+    """Propose noise within bounds, as it is and remapped.
+
+    :param register: given by the host
+    """
+    from opendp_optimal_bayes.candidates import within_bounds
+
+    register(within_bounds)
+
+
+@hookimpl
+def opendp_optimal_register_commands(register: Callable[[Any], None]) -> None:
+    """Add ``opendp-optimal bayes``.
+
+    :param register: given by the host
+    """
+    from opendp_optimal_bayes.commands import bayes
+
+    register(bayes)

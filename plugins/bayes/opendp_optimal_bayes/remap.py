@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import opendp.prelude as dp
 
-from opendp_optimal.measure.direct import DirectMeasurement
 from opendp_optimal.spec.loss import Loss
 from opendp_optimal.spec.registry import named_loss
 from opendp_optimal_bayes._checks import Floats, distribution, floats
 from opendp_optimal_bayes._opendp import pure_function
 from opendp_optimal_bayes.law import Law, law_of
 from opendp_optimal_bayes.losses import LossLike, loss_matrix
+from opendp_optimal_bayes.waiting import Waiting
 
 Prior = Sequence[Any] | Callable[[float], float]
 
@@ -29,7 +29,7 @@ class Rule:
 
     :param law: of the mechanism before
     :param decisions: the action after each observation of the law
-    :param before: expected loss of taking what is seen
+    :param before: expected loss of taking what is seen, within the bounds
     :param after: expected loss of deciding by this rule
     """
 
@@ -65,21 +65,25 @@ def decision_rule(
         named = range(int(law.lo), int(law.hi) + 1)
     joint = weights[:, None] * law.matrix
     costs = _costs(loss, chosen, law.answers)
-    best = (costs @ joint).argmin(axis=0)
-    after = float((costs @ joint).min(axis=0).sum())
-    if actions is None:
-        # Seen values outside of the actions (the ends of an interval) cost what they cost.
-        seen = costs if law.integer else _costs(loss, law.observations, law.answers)
-        if len(seen) != len(law.observations):
+    after = costs @ joint
+    best = after.argmin(axis=0)
+    # Taking what is seen: the observation itself, within the bounds.
+    seen = np.clip(law.observations, float(law.lo), float(law.hi))
+    if actions is None and law.integer:
+        taken = np.round(seen - float(law.lo)).astype(int)
+        if costs.shape[0] != len(law.answers):
             raise ValueError(
-                f"loss (with {len(seen)} actions) must have {len(law.observations)}, one for "
-                "each answer, or actions must be given"
+                f"loss (with {costs.shape[0]} actions) must have {len(law.answers)}, one for each "
+                "answer, or actions must be given"
             )
-        before = float((seen.T * joint).sum())
+        raw = costs[taken]
+    elif actions is None and (isinstance(loss, str | Loss) or callable(loss)):
+        raw = _costs(loss, seen, law.answers)
     else:
-        nearest = np.abs(law.observations[:, None] - chosen).argmin(axis=1)
-        before = float((costs[nearest].T * joint).sum())
-    return Rule(law, tuple(named[i] for i in best.tolist()), before, after)
+        raw = costs[np.abs(seen[:, None] - chosen).argmin(axis=1)]
+    before = float((raw.T * joint).sum())
+    total = float(after.min(axis=0).sum())
+    return Rule(law, tuple(named[i] for i in best.tolist()), before, total)
 
 
 def prior_weights(law: Law, prior: Prior | None) -> Floats:
@@ -106,21 +110,14 @@ def prior_weights(law: Law, prior: Prior | None) -> Floats:
     return np.asarray(np.diff(gathered) / np.diff(gathered).sum())
 
 
-class Remap(DirectMeasurement):
-    """A decision rule that waits for its mechanism: ``measurement >> remap(prior, loss)``.
-
-    By type a measurement, so that Python offers it ``measurement >> remap`` first; it can do
-    nothing else that a measurement can.
-    """
+class Remap(Waiting):
+    """A decision rule that waits for its mechanism: ``measurement >> remap(prior, loss)``."""
 
     _type_ = dp.Measurement._type_
 
     def __init__(self, build: Callable[[Any], Rule]) -> None:
         """Remember how to build the rule."""
         self._build = build
-
-    def __del__(self) -> None:
-        """Free nothing: there is nothing behind the pointer."""
 
     def rule(self, measurement: dp.Measurement) -> Rule:
         """The rule for a measurement, with the expected losses before and after.
@@ -129,26 +126,15 @@ class Remap(DirectMeasurement):
         """
         return self._build(measurement)
 
-    def __rrshift__(self, measurement: Any) -> dp.Measurement:
-        """Decide after a measurement."""
-        if not isinstance(measurement, dp.Measurement):
-            raise ValueError("remap goes after a measurement")
+    def after(self, measurement: dp.Measurement) -> dp.Measurement:
+        """Decide after a measurement.
+
+        :param measurement: the mechanism to decide after
+        """
         rule = self._build(measurement)
         chained: dp.Measurement = measurement >> pure_function(rule, _type_of(rule.decisions))
         chained.rule = rule
         return chained
-
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise TypeError("a remap waits for its mechanism: write measurement >> remap(prior, loss)")
-
-    __call__ = invoke = map = check = __rshift__ = _refuse
-    input_domain = input_metric = output_measure = property(_refuse)
-    input_space = function = output_distance_type = property(_refuse)
-    input_distance_type = input_carrier_type = property(_refuse)
-
-    def __repr__(self) -> str:
-        """Show what it is."""
-        return "Remap(waiting for a measurement)"
 
 
 def remap(

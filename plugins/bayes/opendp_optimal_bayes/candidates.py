@@ -1,0 +1,81 @@
+"""What this plugin proposes to the advisor: noise within bounds, as it is and remapped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+from opendp_optimal.advisor import Bound, Candidate, Noise, Request
+from opendp_optimal.advisor.noise import additive
+from opendp_optimal_bayes.law import MOST_PARTS, Law
+from opendp_optimal_bayes.noises import GaussianNoise, LaplaceNoise, TableNoise
+from opendp_optimal_bayes.noises import Noise as Distribution
+from opendp_optimal_bayes.remap import decision_rule
+
+CALLED = {
+    ("laplace", True): "bounded geometric",
+    ("laplace", False): "bounded laplace",
+    ("gaussian", True): "clamped gaussian",
+    ("gaussian", False): "clamped gaussian",
+    ("table", True): "clamped table",
+    ("table", False): "clamped table",
+}
+
+
+def within_bounds(request: Request) -> Iterator[Candidate | Bound]:
+    """Bounded geometric and Laplace noise, clamped Gaussian and optimised noise, with remaps.
+
+    :param request: what is asked
+    """
+    if request.bounds is None or request.size > MOST_PARTS:
+        return
+    for added in additive(replace(request, bounds=None, prior=None)):
+        if isinstance(added, Candidate) and added.noise is not None:
+            yield from _pair(request, added, added.noise)
+
+
+def _pair(request: Request, added: Candidate, noise: Noise) -> Iterator[Candidate]:
+    assert request.bounds is not None
+    low, high = request.bounds
+    law = Law(Fraction(low), Fraction(high), request.integer, _distribution(noise))
+    if not law.fine:
+        return  # the noise is so small that the bounds do not matter
+    rule = decision_rule(law, request.prior, request.loss)
+    ends = f"{_written(low, request)}, {_written(high, request)}"
+    loss = "loss" if request.loss.custom else repr(request.loss.name)
+    name = CALLED[noise.kind, request.integer]
+    prior = "None" if request.prior is None else "prior"
+    if noise.kind == "laplace":
+        kind = "geometric" if request.integer else "laplace"
+        per_unit = added.epsilon / request.sensitivity
+        made = (
+            f"opendp_optimal_bayes.make_bounded_{kind}(input_domain, input_metric, "
+            f"{ends}, epsilon={per_unit!r})"
+        )
+        clamped, bounds = made, ""
+    else:
+        made = added.constructor
+        clamped, bounds = f"{made} >> opendp_optimal_bayes.clamp({ends})", f", bounds=({ends})"
+    yield replace(added, name=name, loss=rule.before, constructor=clamped, noise=None)
+    yield replace(
+        added,
+        name=f"{name} + remap",
+        loss=rule.after,
+        constructor=f"{made} >> opendp_optimal_bayes.remap({prior}, {loss}{bounds})",
+        note="post-processed for the prior and the loss",
+        noise=None,
+    )
+
+
+def _distribution(noise: Noise) -> Distribution:
+    if noise.kind == "laplace":
+        return LaplaceNoise(1.0 / noise.scale)
+    if noise.kind == "gaussian":
+        return GaussianNoise(noise.scale)
+    assert noise.table is not None
+    return TableNoise(noise.table, noise.scale)
+
+
+def _written(value: float, request: Request) -> str:
+    return repr(int(value)) if request.integer else repr(value)
