@@ -14,7 +14,7 @@ from opendp_optimal.certify.rounding import falling, private_weights
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.model import shapes
 from opendp_optimal.model.build import build, floats, support_radius
-from opendp_optimal.model.guess import aligned, first_cells, most_cells
+from opendp_optimal.model.guess import aligned, fine_cells, first_cells, most_cells
 from opendp_optimal.model.lattice import LatticeProgram
 from opendp_optimal.solvers import run
 from opendp_optimal.spec.problem import NoiseProblem
@@ -50,7 +50,9 @@ def refine(
         except (SolverError, CertificateError) as error:
             failure = error
         if best is not None and best.gap <= gap:
-            return best
+            # With a small delta the staircase is so close that it may win by a hair.
+            close = not fixed and problem.delta <= 1e-3 and 0.2 <= problem.epsilon <= 6
+            return (_with_closed_form(problem, best) if close else None) or best
         if count >= limit:
             break
         # The gap falls with the square of the cells, more or less: be bolder each time.
@@ -141,8 +143,7 @@ def _with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTa
     """
     if problem.support is not None or problem.impossible is not None:
         return best
-    wanted = math.ceil(12 * (1 + math.exp(min(problem.epsilon, 20.0) / 2)))
-    cells = problem.integer_sensitivity or min(_FINEST, max(best.cells if best else 1, wanted))
+    cells = problem.integer_sensitivity or min(_FINEST, fine_cells(problem))
     cost = problem.cost(cells, cells * 3)
     values = floats(cost.upper, cost.denominator)
     top = shapes.best_top(problem.epsilon, cells, values, cells * 3)

@@ -34,15 +34,31 @@ def aligned(problem: NoiseProblem, cells: int) -> tuple[int, int]:
     mechanism reach i + 1/2 cells far, so gamma should be half a cell off the lattice; for the
     bound it should be on the lattice. That is worth a factor of two to five in cells.
     """
-    gamma = max(1e-3, staircase_step(problem.epsilon, "l2" if problem.loss.name == "l2" else "l1"))
+    gamma = _gamma(problem)
     period = min(cells, math.ceil(1 / gamma))
-    options = range(cells, cells + period + 1)
+    options = range(max(1, cells - 1), cells + period + 1)
 
     def off(count: int, phase: float) -> float:
-        distance = abs((count * gamma - phase + 0.5) % 1 - 0.5)
-        return distance + 0.02 * (count - cells) / period
+        return _off(count * gamma, phase) + 0.02 * (count - cells) / period
 
     return min(options, key=lambda c: off(c, 0.5)), min(options, key=lambda c: off(c, 0.01))
+
+
+def fine_cells(problem: NoiseProblem) -> int:
+    """A number of cells at which a staircase has almost exactly its best step."""
+    gamma = _gamma(problem)
+    few = math.ceil(6 / gamma)
+    return min(range(few, 2 * few), key=lambda count: _off(count * gamma, 0.5))
+
+
+def _gamma(problem: NoiseProblem) -> float:
+    """The radius of the highest step of the best staircase, in sensitivities."""
+    return max(1e-3, staircase_step(problem.epsilon, "l2" if problem.loss.name == "l2" else "l1"))
+
+
+def _off(value: float, phase: float) -> float:
+    """How far a value is from a whole number plus the phase."""
+    return abs((value - phase + 0.5) % 1 - 0.5)
 
 
 def first_cells(problem: NoiseProblem, gap: float) -> int:

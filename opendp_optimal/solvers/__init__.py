@@ -29,7 +29,7 @@ def run(program: LatticeProgram, *, method: str, outward_only: bool, gap: float)
 
     solution: LatticeSolution | None = None
     try:
-        solution = solve_interior(program, outward_only=outward_only, tolerance=min(5e-5, gap / 20))
+        solution = solve_interior(program, outward_only=outward_only, tolerance=min(5e-3, gap / 20))
         if solution.status == "optimal" or method == "interior":
             return solution
     except SolverError:

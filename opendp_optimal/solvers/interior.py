@@ -12,6 +12,7 @@ early still yields a mechanism and a bound.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from scipy.linalg import (
     lu_factor,
     lu_solve,
 )
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.lattice import Floats, LatticeProgram, LatticeSolution
@@ -357,8 +358,14 @@ def solve_interior(
     :param outward_only: leave out terms that cannot bind for noise that falls outwards
     """
     newton = _Newton(program, outward_only)
-    with threadpool_limits(1, "blas"):
+    with _threads().limit(limits=1, user_api="blas"):
         return _follow(newton, _start(newton), tolerance)
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    """Looking for the BLAS libraries takes longer than many a solve: do it once."""
+    return ThreadpoolController()
 
 
 def _follow(newton: _Newton, x: Iterate, tolerance: float) -> LatticeSolution:

@@ -70,7 +70,8 @@ def test_mean_loss():
     table = solve(1.0, 0.1, gap=0.05, cache=False)
     assert table.mean_loss("l1") == table.upper
     places, density = table.density()
-    second = float((places**2 * density).sum() / table.cells + 1 / 12 / table.cells**2)
+    spread = (1 - table.atom / table.total) / 12 / table.cells**2
+    second = float((places**2 * density).sum() / table.cells + spread)
     assert table.mean_loss("l2") == pytest.approx(second, rel=1e-9)
     assert table.mean_loss(lambda x: abs(x)) == pytest.approx(table.upper, rel=1e-9)
     assert table.mean_loss("pinball:0.5") == pytest.approx(table.upper / 2, rel=1e-9)
