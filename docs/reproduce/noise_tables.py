@@ -83,13 +83,13 @@ def page(grids: dict[str, Grid], seconds: dict[str, float]) -> str:
         "**Example 1**: at (1, 0.2), squared loss and sensitivity 0.36k, the standard deviation is"
         f" at most **{deviation:.2f}** (paper: 257.68), certified within {example.gap:.4%}.",
         "",
-        "Three reasons for differences. The paper knows its optimum O within 1 %, and its entries",
-        "fit an O near the lower end; ours is known within 0.1 %. Its lower bound of the literature",
-        "counts a partial last term in full in most cells, which is not a valid bound (at (0.1, 0.1)",
-        "it exceeds the loss of truncated Laplace noise); ours counts the part that is there, which",
-        "is valid and sharper than leaving it out. Table 6 does not follow from its own formula in",
-        "the cells that can be checked by hand: with O below 1 an entry cannot exceed the loss of",
-        "truncated Laplace noise in per cent, yet several printed ones do.",
+        "Three reasons for differences. The paper knows its optimum O within 1 %, and its",
+        "entries fit an O near the lower end; ours is known within 0.1 %. Its lower bound of the",
+        "literature counts a partial last term in full in most cells, which is not a valid bound",
+        "(at (0.1, 0.1) it exceeds the loss of truncated Laplace noise); ours counts the part that",
+        "is there, which is valid and sharper than leaving it out. Table 6 does not follow from",
+        "its own formula in the cells that can be checked by hand: with O below 1 an entry cannot",
+        "exceed the loss of truncated Laplace noise in per cent, yet several printed ones do.",
     ]
     titles = {
         "1": ("l1", "Table 1: upper minus lower bound of the literature, l1"),
