@@ -160,7 +160,8 @@ def _offsets(words: str, radius: int, x: float, width: float, chosen: Mask) -> E
     def holds(outputs: Outputs) -> Mask:
         if "value" not in outputs.columns:
             return np.zeros(len(next(iter(outputs.columns.values()), np.zeros(0))), np.bool_)
-        place = np.rint((outputs.columns["value"] - x) / width) + radius
+        with np.errstate(all="ignore"):
+            place = np.rint((outputs.columns["value"] - x) / width) + radius
         inside = np.isfinite(place) & (place >= 0) & (place <= 2 * radius)
         index = np.where(inside, place, 2 * radius + 1).astype(np.int64)
         hit: Mask = chosen[index]

@@ -52,7 +52,8 @@ def features(outputs: Sequence[Any]) -> Outputs:
         flat = array.reshape(len(array), -1)
         for i in range(min(flat.shape[1], _MOST_COORDINATES)):
             _add(columns, f" {i}", flat[:, i])
-        columns["sum"] = flat.sum(axis=1)
+        with np.errstate(all="ignore"):
+            columns["sum"] = flat.sum(axis=1)
     return Outputs(columns, None)
 
 

@@ -45,8 +45,8 @@ def repeats(release: Callable[[Any], Any], x: Any, alarm: float, count: int = 64
 def _chance_at_most(hits: int, count: int, alarm: float) -> float:
     from opendp_optimal.testing.audit import clopper_high
 
-    # All values that could be the likeliest one are bounded together.
-    return clopper_high(hits, count, alarm / count)
+    # The likeliest value was met at most as often as the value that was met most often.
+    return clopper_high(hits, count, alarm)
 
 
 def _in_a_copy(release: Callable[[Any], Any], x: Any, count: int) -> bytes:
