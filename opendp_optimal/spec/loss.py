@@ -36,8 +36,9 @@ class Loss:
         for real queries and in whole units for integer ones
     :param name: what to call it in tables and plots
     :param lipschitz: a bound on the slope. Needed only for a function that is neither convex nor
-        monotone on each side of 0; those two shapes are recognised from samples, and are then an
-        assumption of the lower bound (never of the privacy proof)
+        monotone on each side of 0; those two shapes are recognised from samples. The shape, or
+        the slope, and that the loss does not fall again far beyond the noise, are assumptions of
+        the lower bound (never of the privacy proof)
     """
 
     function: Callable[[float], float] | None
