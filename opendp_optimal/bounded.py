@@ -26,6 +26,7 @@ _WHOLE = Fraction(1, 10**6)
 _FIRST_BINS = 8
 _MOST_VARIABLES = 2300
 """Variables of a programme up to which bins are refined without being asked to."""
+_HOPELESS = 1e-4
 _SHY = 1 - Fraction(1, 1 << 20)
 """Caps are aimed at a little below, so that rounding keeps to them."""
 
@@ -190,6 +191,7 @@ class _Search:
         self.above: _Above | None = None
         self.below: _Below | None = None
         self.least_cap = math.inf
+        self.hopeless = False
         self.failure: Exception | None = None
 
     def take(self, stored: BoundedTable | None) -> None:
@@ -222,6 +224,7 @@ class _Search:
             self.try_above(len(problem.edges) - 1, 0)
         ratio = problem.width / problem.reach
         cells = max(1, math.ceil(_FIRST_BINS / ratio))
+        before = 0.0
         while True:
             bins, k = _near(problem, ratio, cells)
             if bins not in self.levels:
@@ -229,8 +232,14 @@ class _Search:
                     self.try_above(bins, k)
                 self.try_below(bins, k)
             gap = self.reached()
-            if gap <= self.gap:
+            if gap <= self.gap or (self.hopeless and self.above is None):
                 break
+            # With given bins only the bound can improve; that it still does is worth a try.
+            value = 0.0 if self.below is None else float(self.below.value)
+            slow = value < before * (1 + self.gap / 5)
+            if problem.edges is not None and (slow or bins >= 2 * len(problem.edges) + _FIRST_BINS):
+                break
+            before = value
             following = max(k + 1, math.ceil(k * min(1.6, max(1.2, (gap / self.gap) ** 0.6))))
             if self._variables(round(following * ratio)) > _MOST_VARIABLES:
                 break
@@ -299,6 +308,9 @@ class _Search:
             solution = run(
                 program, method=self.method, tolerance=self._tolerance(), progress=self.progress
             )
+            if self.problem.cap is not None:
+                # Not even the relaxation keeps to the cap: finer bins will not help.
+                self.hopeless = solution.excess > _HOPELESS * self.problem.cap
             # At worst no prices at all, which prove that no loss is negative.
             value, dual = max(
                 (
@@ -353,13 +365,18 @@ def _near(problem: BoundedProblem, ratio: Fraction, cells: int) -> tuple[int, in
     Bins should make up both the range and the sensitivity, and the parts of the prior should be
     whole numbers of them.
     """
-    parts = len(problem.prior_weights)
+    prior = problem.densities()
+    ends = {
+        (start - Fraction(problem.low)) / problem.width
+        for (start, _, density), (_, _, before) in zip(prior[1:], prior, strict=False)
+        if density != before
+    }
 
     def misfit(k: int) -> float:
         bins = max(1, round(k * ratio))
         return (
             20 * abs(float(bins / (k * ratio)) - 1)
-            + (0.5 if bins % parts else 0.0)
+            + (0.5 if any((bins * end).denominator > 1 for end in ends) else 0.0)
             + 0.5 * (k - cells) / cells
         )
 

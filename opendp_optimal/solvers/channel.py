@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
@@ -29,10 +30,14 @@ def run(
     :param tolerance: relative duality gap at which the interior-point method stops
     :param progress: called with a line of text at every step
     """
-    solution = _run(program, method, tolerance, _PENALTIES[0], progress)
+    # Rows add up to one, so that taking a constant from a row's costs changes nothing else.
+    least = program.cost.min(axis=1, keepdims=True)
+    lifted = replace(program, cost=program.cost - least)
+    solution = _run(lifted, method, tolerance, _PENALTIES[0], progress)
     if solution.excess > _RAISED * max(program.cap, 1e-300):
-        solution = _run(program, method, tolerance, _PENALTIES[1], progress)
-    return solution
+        solution = _run(lifted, method, tolerance, _PENALTIES[1], progress)
+    base = float(least.sum())
+    return replace(solution, primal=solution.primal + base, dual=solution.dual + base)
 
 
 def _run(

@@ -1,0 +1,134 @@
+"""Bounded tables: frozen, verified, stored, read back; what was tampered with is refused."""
+
+import logging
+from dataclasses import FrozenInstanceError, replace
+
+import numpy as np
+import pytest
+
+from opendp_optimal import CertificateError, Loss, TableFormatError, solve_bounded
+from opendp_optimal.table import bounded_files as files
+from opendp_optimal.table import cache
+
+OPTIONS = {"sensitivity": 2, "range": (0, 4), "bins": 6}
+
+
+@pytest.fixture(scope="module")
+def table():
+    return solve_bounded(1.0, 0.2, **OPTIONS, cache=False)
+
+
+def test_what_is_written_is_read(table):
+    for one in (
+        table,
+        solve_bounded(1.0, 0.2, **OPTIONS, cap=1.5, prior=[0.3, 0.7], cache=False),
+        solve_bounded(0.5, 0.0, **OPTIONS, loss="pinball:0.75", cache=False),
+        solve_bounded(1.0, 1e-6, sensitivity=1, range=(0, 5), integer=True, cache=False),
+        solve_bounded(1.0, 0.2, sensitivity=2, range=(0, 4), bins=[0, 1, 4], cache=False),
+    ):
+        again = files.decode(files.encode(one))
+        assert again == one
+        assert hash(again) == hash(one)
+        assert files.peek(files.encode(one))["upper"] == one.upper
+
+
+def test_tables_are_frozen(table):
+    with pytest.raises(FrozenInstanceError):
+        table.upper = 0.0
+    with pytest.raises(ValueError, match="read-only"):
+        table.weights[0, 0] = 0
+    assert "gap=" in repr(table)
+    assert table != 1
+
+
+@pytest.mark.parametrize("at", [0, 9, 40, 500, -1])
+def test_damage_is_seen(table, at):
+    data = bytearray(files.encode(table))
+    data[at] ^= 1
+    with pytest.raises(TableFormatError):
+        files.decode(bytes(data))
+    with pytest.raises(TableFormatError):
+        files.decode(files.encode(table)[:-40])
+    with pytest.raises(TableFormatError):
+        files.peek(b"ODPBOUND\xff\xff\xff\xff{}")
+
+
+def test_claims_that_are_not_proved_are_refused(table):
+    weights = table.weights.copy()
+    weights[0, 1:3] = weights[0, [2, 1]]
+    lifted = table.dual.budget.copy()
+    lifted += 1
+    for wrong in (
+        replace(table, upper=table.upper * (1 - 1e-9)),
+        replace(table, lower=table.lower * (1 + 1e-6)),
+        replace(table, weights=np.roll(weights, 1, axis=0)),
+        replace(table, weights=weights[:, ::-1].copy()),
+        replace(table, dual=replace(table.dual, slack=table.dual.slack * 2)),
+        replace(table, problem=replace(table.problem, delta=0.1999)),
+        replace(table, problem=replace(table.problem, cap=0.5)),
+    ):
+        with pytest.raises(CertificateError):
+            wrong.verify()
+        with pytest.raises(CertificateError):
+            files.decode(files.encode(wrong))
+
+
+def test_tables_are_kept_and_checked_on_load(caplog):
+    first = solve_bounded(1.0, 0.2, **OPTIONS)
+    (place,) = cache.cache_directory().iterdir()
+    assert place.name == first.problem.fingerprint + ".bounded"
+    assert solve_bounded(1.0, 0.2, **OPTIONS) == first
+    assert list(cache.stored_files(files.SUFFIX)) == [place]
+    # Another number of bins goes on from there, and never loosens.
+    finer = solve_bounded(1.0, 0.2, **{**OPTIONS, "bins": 8})
+    assert finer.upper <= first.upper
+    assert finer.lower >= first.lower
+    assert set(finer.levels) >= {2, 4, 6, 8}
+    data = bytearray(place.read_bytes())
+    data[-100] ^= 255
+    place.write_bytes(bytes(data))
+    with caplog.at_level(logging.WARNING):
+        assert files.load(first.problem) is None
+    assert "is not used" in caplog.text
+    assert solve_bounded(1.0, 0.2, **OPTIONS).upper == pytest.approx(first.upper, rel=1e-3)
+    assert cache.clear() == 1
+    assert files.load(first.problem) is None
+
+
+def test_a_file_under_another_name_is_not_used(table, caplog):
+    other = solve_bounded(1.0, 0.1, **OPTIONS, cache=False)
+    cache.write(table.problem.fingerprint + files.SUFFIX, files.encode(other))
+    with caplog.at_level(logging.WARNING):
+        assert files.load(table.problem) is None
+    assert "another question" in caplog.text
+
+
+def test_a_users_loss_is_not_kept():
+    own = solve_bounded(1.0, 0.2, **OPTIONS, loss=Loss(lambda x: abs(x) ** 1.5, "p"))
+    assert files.store(own) is None
+    assert files.load(own.problem) is None
+    with pytest.raises(ValueError, match=r"loss \(p\) must have a name"):
+        files.encode(own)
+
+
+def test_the_profile(table):
+    assert table.delta_at(table.epsilon) <= table.delta
+    deltas = [table.delta_at(e) for e in (0.0, 0.5, 1.0, 2.0, 8.0)]
+    assert deltas == sorted(deltas, reverse=True)
+    near = [table.delta_at(1.0, apart) for apart in (1, 2, 3)]
+    assert near == sorted(near)
+    for call in (lambda: table.delta_at(-1.0), lambda: table.delta_at(1.0, 0)):
+        with pytest.raises(ValueError, match="must"):
+            call()
+
+
+def test_conditional_losses(table):
+    assert len(table.conditional_losses) == len(table.answers) == table.bins + 1
+    assert table.conditional_losses.max() <= table.largest_conditional_loss
+    even = np.mean([table.loss_at(float(a)) for a in (np.arange(200) + 0.5) / 50])
+    assert even == pytest.approx(table.upper, rel=2e-3)
+    answers, outputs, chances = table.family()
+    assert answers == pytest.approx(outputs)
+    assert chances.sum(axis=1) == pytest.approx(np.ones(table.bins + 1))
+    with pytest.raises(ValueError, match=r"answer \(5\) must be in"):
+        table.loss_at(5)
