@@ -351,16 +351,27 @@ def _population(
     return people, points, float(people.capacity) if price is None else price
 
 
+# What reading a hostile file may raise on the way; all of it means: not a region.
+_MALFORMED = (ValueError, TypeError, AttributeError, LookupError, RecursionError, OSError)
+
+
+def _text_of(text: str) -> str:
+    """Return what a file holds, or the text itself if it names none."""
+    try:
+        named = Path(text).is_file()
+    except (OSError, ValueError):  # too long for a name, or not one
+        named = False
+    return Path(text).read_text(encoding="utf-8") if named else text
+
+
 def _region(text: str, crs: str | None) -> Any:
     import shapely
 
     from opendp_optimal_geo.projection import project
     from opendp_optimal_geo.regions import check_region
 
-    source = text
-    if Path(text).is_file():
-        source = Path(text).read_text(encoding="utf-8")
     try:
+        source = _text_of(text)
         if source.lstrip().startswith("{"):
             found = json.loads(source)
             features = found.get("features", [found])
@@ -368,7 +379,7 @@ def _region(text: str, crs: str | None) -> Any:
             region = shapes[0] if len(shapes) == 1 else shapely.union_all(shapes)
         else:
             region = shapely.from_wkt(source)
-    except (shapely.errors.GEOSException, json.JSONDecodeError, AttributeError):
+    except (shapely.errors.GEOSException, *_MALFORMED):
         raise ValueError(f"region ({text!r}) must be WKT or GeoJSON, or a file with it") from None
     check_region(region)
     if crs is not None:

@@ -72,9 +72,8 @@ class SignedDistance:
 
     @cached_property
     def _edges(self) -> FloatArray | None:
-        rings = shapely.get_rings(self.region)
         edges = []
-        for ring in rings:
+        for ring in shapely.get_rings(shapely.get_parts(self.region)):
             corners = shapely.get_coordinates(ring)
             edges.extend(np.hstack([corners[:-1], corners[1:]]).tolist())
         return np.array(edges) if len(edges) <= FEW_EDGES else None
