@@ -24,6 +24,7 @@ METHODS = ("auto", "interior", "highs")
 _WHOLE = Fraction(1, 10**6)
 """Bins divide the sensitivity if they do up to this part: floats do no better."""
 _FIRST_BINS = 8
+_FINER = 1.3
 _MOST_VARIABLES = 2300
 """Variables of a programme up to which bins are refined without being asked to."""
 _HOPELESS = 1e-4
@@ -220,7 +221,7 @@ class _Search:
         problem = self.problem
         if problem.integer:
             return self._integers()
-        if problem.edges is not None:
+        if problem.edges is not None and self.above is None:
             self.try_above(len(problem.edges) - 1, 0)
         ratio = problem.width / problem.reach
         cells = max(1, math.ceil(_FIRST_BINS / ratio))
@@ -240,7 +241,8 @@ class _Search:
             if problem.edges is not None and (slow or bins >= 2 * len(problem.edges) + _FIRST_BINS):
                 break
             before = value
-            following = max(k + 1, math.ceil(k * min(1.6, max(1.2, (gap / self.gap) ** 0.6))))
+            # The same steps whatever the gap: what was stored on the way is not tried again.
+            following = max(k + 1, math.ceil(_FINER * k))
             if self._variables(round(following * ratio)) > _MOST_VARIABLES:
                 break
             cells = following
@@ -267,7 +269,6 @@ class _Search:
     def try_above(self, bins: int, cells: int) -> None:
         """A mechanism on so many bins, kept if it is the best."""
         self.progress(f"mechanism on {bins} bins")
-        self.levels.add(bins)
         try:
             channel = channel_above(self.problem, bins, cells)
             weights = self._weights(channel)

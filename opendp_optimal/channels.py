@@ -20,6 +20,8 @@ from opendp_optimal.table.channel_table import ChannelTable
 _BITS = 80
 _LARGEST = 64.0
 _CLOSE = 1e-9
+_MOST_PURE = 20_000
+"""Weights of a programme with delta 0, which HiGHS solves with few of its constraints."""
 METHODS = ("auto", "interior", "highs")
 
 Progress = Callable[[str], None]
@@ -62,11 +64,12 @@ def solve_channel(
         raise ValueError(f"delta ({delta}) must be 0 or in [{MIN_DELTA}, 1)")
     if method not in METHODS:
         raise ValueError(f"method ({method!r}) must be one of {', '.join(METHODS)}")
-    if costs.size > MOST_WEIGHTS:
+    most = MOST_WEIGHTS if delta > 0 else _MOST_PURE
+    if costs.size > most:
         shape = f"{costs.shape[1]} inputs x {costs.shape[0]} outputs"
         raise ValueError(
             f"loss (of {shape}) makes a programme of {costs.size} weights: it must have at most "
-            f"{MOST_WEIGHTS}"
+            f"{most}"
         )
     from opendp_optimal.solvers.channel import run  # loaded only when needed
 

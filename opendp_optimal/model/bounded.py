@@ -30,8 +30,8 @@ from opendp_optimal.spec import moments, sampled
 from opendp_optimal.spec.bounded import BoundedProblem
 
 _BITS = 62
-MOST_WEIGHTS = 12_000
-"""Weights of a programme, at most: its Newton matrix then takes about a gigabyte."""
+MOST_WEIGHTS = 6_600
+"""Weights of a programme, at most: its Newton system then takes about a gigabyte."""
 Rows = list[list[Fraction]]
 
 
@@ -69,7 +69,7 @@ def check_size(problem: BoundedProblem, inputs: int, name: str, value: object) -
     weights = inputs * inputs
     if weights <= MOST_WEIGHTS:
         return
-    memory = (weights * 8 * weights) / 2**30
+    memory = 24 * weights**2 / 2**30
     raise ValueError(
         f"{name} ({value}) makes a programme of {inputs} x {inputs} = {weights} weights, whose "
         f"matrices take {memory:.3g} GB: it must have at most {MOST_WEIGHTS} weights "
@@ -284,19 +284,20 @@ def _chord_costs(problem: BoundedProblem, bins: int, b: Fraction) -> dict[int, F
     return values
 
 
-def integers(problem: BoundedProblem) -> ChannelProblem:
-    """The channel problem of an integer query: exact, so above and below at once."""
+def integers(problem: BoundedProblem, down: bool = False) -> ChannelProblem:
+    """The channel problem of an integer query; costs are rounded up, or down for bounds."""
     size = int(problem.width) + 1
     listed = problem.loss.on_integers(size)
     unit = Fraction(1, listed.denominator)
-    plain = {d: unit * v for d, v in zip(range(-size, size + 1), listed.upper, strict=True)}
+    values = listed.lower if down else listed.upper
+    plain = {d: unit * v for d, v in zip(range(-size, size + 1), values, strict=True)}
     weight = problem.prior_weights
     cost = [[weight[x] * plain[y - x] for y in range(size)] for x in range(size)]
     caps: list[tuple[tuple[int, ...], Rows]] = []
     if problem.cap is not None:
         caps = [((x,), [[plain[y - x] for y in range(size)]]) for x in range(size)]
     lattice = Lattice(size - 1, math.floor(problem.reach), Fraction(1))
-    return _exact(problem, cost, lattice.pairs(size), caps)
+    return _exact(problem, cost, lattice.pairs(size), caps, down=down)
 
 
 def _exact(

@@ -379,5 +379,5 @@ def channel_below(problem: BoundedProblem, bins: int, cells: int) -> ChannelProb
     if problem.integer:
         if bins != int(problem.width):
             raise CertificateError("an integer table has other bins than the integers")
-        return model.integers(problem)
+        return model.integers(problem, down=True)
     return model.below(problem, model.lattice_below(problem, cells, bins))
