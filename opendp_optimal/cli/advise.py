@@ -124,7 +124,9 @@ def _draw(advice: Advice, path: str) -> None:
     picture, axes = new_figure(7.5, 1.2 + 0.4 * len(shown))
     names = [c.name for c in shown]
     draw_bars(axes[0], names, [c.loss for c in shown], f"expected {advice.request.loss.name} loss")
+    for bar, candidate in zip(axes[0].patches, shown, strict=True):
+        bar.set_color(COLOURS["optimal" if candidate is advice.best else "gaussian"])
     if advice.lower is not None:
-        axes[0].axvline(advice.lower, color=COLOURS["optimal"], linestyle="--", linewidth=1.2)
+        axes[0].axvline(advice.lower, color="black", linestyle="--", linewidth=1.2)
         axes[0].set_title("dashed: nothing is below", loc="left", fontsize="small")
     save(picture, path)

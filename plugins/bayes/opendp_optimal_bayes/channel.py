@@ -7,7 +7,6 @@ Rows are true answers, columns observations. Entries are exact fractions; losses
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from opendp_optimal_bayes._checks import Floats, distribution, floats, matrix
-from opendp_optimal_bayes.exact import log_ratio_up
+from opendp_optimal_bayes.exact import exp_down, log_ratio_up
+from opendp_optimal_bayes.metric import Metric, direct_pairs, distances_of
 
 Row = tuple[Fraction, ...]
-Metric = Callable[[int, int], Any] | Sequence[Sequence[Any]]
 
 _MARGIN = 1e-9
 
@@ -222,60 +221,28 @@ class Channel:
             the difference of positions by default
         """
         distances = distances_of(metric, self.inputs)
-        logs = [[_log(v) for v in row] for row in self.rows]
-        best, found = 0.0, 0.0
-        close: list[tuple[Fraction, Fraction]] = []
-        for x, row in enumerate(logs):
-            for z, other in enumerate(logs):
-                if x == z:
-                    continue
-                if any(a > -math.inf and b == -math.inf for a, b in zip(row, other, strict=True)):
+        logs = np.array([[_log(v) for v in row] for row in self.rows])
+        found: list[tuple[float, Fraction, Fraction]] = []
+        # Pairs with an answer exactly between them are implied by their halves.
+        for x, z in direct_pairs(distances):
+            d = distances[x][z]
+            if np.any((logs[x] > -math.inf) & (logs[z] == -math.inf)):
+                return math.inf
+            if d == 0:
+                if self.rows[x] != self.rows[z]:
                     return math.inf
-                d = distances[x][z]
-                top = max(a - b for a, b in zip(row, other, strict=True) if b > -math.inf)
-                if d == 0:
-                    if self.rows[x] != self.rows[z]:
-                        return math.inf
-                    continue
-                value = top / float(d)
-                if value > best - _MARGIN:
-                    best = max(best, value)
-                    near = [
-                        y
-                        for y, (a, b) in enumerate(zip(row, other, strict=True))
-                        if b > -math.inf and a - b > top - _MARGIN
-                    ]
-                    ratio = max(self.rows[x][y] / self.rows[z][y] for y in near)
-                    close.append((ratio, d))
-        for ratio, d in set(close):
-            if ratio > 1 and math.log(ratio) / float(d) > best - 2 * _MARGIN:
-                found = max(found, log_ratio_up(ratio, d))
-        return found
-
-
-def distances_of(metric: Metric | None, size: int) -> list[list[Fraction]]:
-    """A metric as a table of exact distances, checked.
-
-    :param metric: a matrix, a function of two positions, or None for their difference
-    :param size: number of answers
-    """
-    if metric is None:
-        return [[Fraction(abs(x - z)) for z in range(size)] for x in range(size)]
-    if callable(metric):
-        table = [[metric(x, z) for z in range(size)] for x in range(size)]
-    else:
-        table = metric  # type: ignore[assignment]
-    exact = matrix("metric", table, size, size)
-    for x in range(size):
-        if exact[x][x] != 0:
-            raise ValueError(f"metric must be 0 from an answer to itself, not {exact[x][x]}")
-        for z in range(x):
-            if exact[x][z] < 0 or exact[x][z] != exact[z][x]:
-                raise ValueError(
-                    f"metric must be symmetric and not negative; it is {float(exact[x][z]):g} "
-                    f"from {x} to {z} and {float(exact[z][x]):g} back"
-                )
-    return exact
+                continue
+            seen = np.flatnonzero(logs[z] > -math.inf)
+            gain = logs[x][seen] - logs[z][seen]
+            near = seen[gain > gain.max() - _MARGIN]
+            ratio = max(self.rows[x][y] / self.rows[z][y] for y in near.tolist())
+            found.append((float(gain.max()) / float(d), ratio, d))
+        best = max((value for value, _, _ in found), default=0.0)
+        epsilon = 0.0
+        for ratio, d in {(r, d) for value, r, d in found if value > best - _MARGIN}:
+            if exp_down(Fraction(epsilon) * d) < ratio:
+                epsilon = log_ratio_up(ratio, d)
+        return epsilon
 
 
 def _floats_of(prior: Any, size: int) -> Floats:

@@ -184,6 +184,7 @@ def trials_command(count: int, largest: int, seed: int, as_json: bool) -> int:
 @click.option("--name", type=click.Choice(["cps", "oregon"]), default="cps", show_default=True)
 @click.option("--epsilon", type=float, default=4.0, show_default=True, help="From 0 to --top.")
 @click.option("--loss", type=click.Choice(["l1", "l2"]), default="l1", show_default=True)
+@click.option("--steps", default="2,4,8,16,32,64", show_default=True, help="Numbers of steps N.")
 @click.option("--top", type=float, default=200_000.0, show_default=True, help="Clip incomes here.")
 @click.option("--plot", type=click.Path(dir_okay=False, writable=True), help="Save a figure.")
 @_json_option
@@ -192,6 +193,7 @@ def income_command(
     name: str,
     epsilon: float,
     loss: str,
+    steps: str,
     top: float,
     plot: str | None,
     as_json: bool,
@@ -202,14 +204,18 @@ def income_command(
     income and weight_x100, income/pums_oregon_hincp.csv with the column HINCP. Losses are of
     answers scaled to [0, 1].
     """
-    from opendp_optimal_bayes.income import STEPS, compare, read_incomes
+    from opendp_optimal_bayes.income import compare, read_incomes
 
     if data is None:
         raise click.UsageError(f"give --data DIR, or set {DATA} in the environment")
     incomes, weights = read_incomes(os.fspath(data), name)
-    with _progress("steps", len(STEPS)) as advance:
+    try:
+        counts = [int(part) for part in steps.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"steps ({steps!r}) must be integers with commas") from None
+    with _progress("steps", len(counts)) as advance:
         rows = []
-        for row in compare(incomes, weights, epsilon=epsilon, loss=loss, top=top):
+        for row in compare(incomes, weights, epsilon=epsilon, loss=loss, top=top, steps=counts):
             rows.append(row)
             advance()
     if as_json:
@@ -222,7 +228,7 @@ def income_command(
                 f"{v:10.7f}" if v is not None else " " * 9 + "-" for v in (r.lower, r.upper)
             )
             click.echo(
-                f"{r.n:3d}  {low}  {r.geometric:10.7f}  {high}  {r.laplace:10.7f}  "
+                f"{r.n:3d}  {low:>10}  {r.geometric:10.7f}  {high:>10}  {r.laplace:10.7f}  "
                 f"{r.excess:10.2e}  {r.ratio:8.1e}"
             )
     if plot is not None:

@@ -77,8 +77,7 @@ def read_incomes(data: str | Path, name: str) -> tuple[Floats, Floats]:
     path = Path(data) / place
     if not path.is_file():
         raise ValueError(f"data ({str(data)!r}) must be a folder that holds {place}")
-    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
-    with opened as lines:
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
         rows = [
             (float(row[column]), float(row[weight]) if weight else 1.0)
             for row in csv.DictReader(lines)

@@ -29,7 +29,8 @@ from opendp_optimal.errors import CertificateError
 from opendp_optimal.model.channel import ChannelProblem
 from opendp_optimal.spec.exact import float_down, float_up
 from opendp_optimal_bayes._checks import Floats, distribution, floats, fraction, matrix
-from opendp_optimal_bayes.channel import Channel, Metric, distances_of
+from opendp_optimal_bayes.channel import Channel
+from opendp_optimal_bayes.metric import Metric, direct_pairs, distances_of
 
 MOST_ENTRIES = 40_000
 _LARGEST = 64.0
@@ -176,7 +177,7 @@ def _problem(
         slack = Fraction(len(cost), denominator)
     whole = [[round(v * denominator) for v in row] for row in cost]
     pairs, low, high = [], [], []
-    for x, z in _edges(distances):
+    for x, z in direct_pairs(distances):
         exact = epsilon * distances[x][z]
         if exact > _LARGEST:
             raise ValueError(
@@ -207,26 +208,6 @@ def _common(values: Sequence[Fraction]) -> int:
     return out
 
 
-def _edges(distances: Sequence[Sequence[Fraction]]) -> list[tuple[int, int]]:
-    """Ordered pairs with nothing between them: privacy along these implies it for all."""
-    size = len(distances)
-    unit = math.lcm(*(v.denominator for row in distances for v in row))
-    exact = np.array([[int(v * unit) for v in row] for row in distances], dtype=object)
-    if int(exact.max()) < 2**52:
-        exact = exact.astype(np.int64)
-    out = []
-    for x in range(size):
-        for z in range(size):
-            if x == z:
-                continue
-            through = exact[x] + exact[:, z] == exact[x, z]
-            through[[x, z]] = False
-            # A pair at distance 0 has the other answers at distance 0 between; keep it.
-            if exact[x, z] == 0 or not bool(np.any(through & (exact[x] > 0) & (exact[:, z] > 0))):
-                out.append((x, z))
-    return out
-
-
 def _prove_metric(
     problem: ChannelProblem, distances: Sequence[Sequence[Fraction]], epsilon: float
 ) -> None:
@@ -240,7 +221,7 @@ def _prove_metric(
     :param epsilon: privacy loss per unit
     """
     stated = dict(zip(map(tuple, problem.pairs.tolist()), problem.low.tolist(), strict=True))
-    for x, z in _edges(distances):
+    for x, z in direct_pairs(distances):
         if (x, z) not in stated:
             raise CertificateError(f"privacy between the answers {x} and {z} is not stated")
         if Fraction(stated[x, z]) > Fraction(epsilon) * distances[x][z]:

@@ -51,7 +51,7 @@ def income_figure(rows: Sequence[Row], title: str) -> Any:
     right.plot(n, [row.excess for row in rows], "o-", color="#4575b4", label="measured")
     right.plot(n, [row.bound for row in rows], "--", color="#888888", label="Theorem 14")
     right.set_yscale("log")
-    right.set_ylabel("loss of truncated Laplace beyond the optimum")
+    right.set_ylabel("Laplace minus optimum")
     for axis in (left, right):
         axis.set_xscale("log", base=2)
         axis.set_xlabel("N, number of steps")

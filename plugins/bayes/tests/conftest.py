@@ -1,0 +1,48 @@
+import json
+import os
+from fractions import Fraction
+from pathlib import Path
+
+import opendp.prelude as dp
+import pytest
+from hypothesis import settings
+
+# Nothing is timed in tests: a busy machine must not fail one.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
+
+
+@pytest.fixture(autouse=True)
+def _features():
+    dp.enable_features("contrib")
+
+
+@pytest.fixture(scope="session")
+def golden():
+    """Numbers printed elsewhere, with where they are printed."""
+    return json.loads((Path(__file__).parent / "golden.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def exact():
+    """Rows of fractions from rows of text."""
+    return lambda rows: tuple(tuple(Fraction(v) for v in row) for row in rows)
+
+
+@pytest.fixture
+def integers():
+    return dp.atom_domain(T=int), dp.absolute_distance(T=int)
+
+
+@pytest.fixture
+def line():
+    return dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+
+
+@pytest.fixture
+def data():
+    """The folder with experiment data; tests that need it are skipped without it."""
+    given = os.environ.get("OPENDP_OPTIMAL_DATA")
+    if not given:
+        pytest.skip("set OPENDP_OPTIMAL_DATA to the folder with income data")
+    return Path(given)

@@ -1,0 +1,168 @@
+"""The certified optimum for one consumer."""
+
+import math
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import opendp.prelude as dp
+import pytest
+
+from opendp_optimal.errors import CertificateError
+from opendp_optimal_bayes import (
+    geometric_channel,
+    is_legal,
+    loss_matrix,
+    make_optimal_channel,
+    optimal_channel,
+    then_optimal_channel,
+)
+from opendp_optimal_bayes.trials import illegal_trial, laplace_excesses, legal_loss, random_trials
+
+
+def test_geometric_is_optimal_for_every_prior_and_legal_loss():
+    trials = list(random_trials(24, largest=30, seed=3))
+    assert max(t.n for t in trials) >= 25
+    for t in trials:
+        assert t.gap < 1e-6
+        # Above the certified bound, and not above the best channel.
+        assert t.lower * (1 - 1e-12) <= t.geometric <= t.upper * (1 + 1e-9)
+
+
+def test_random_losses_are_legal():
+    assert is_legal(legal_loss(np.random.default_rng(0), 9))
+
+
+def test_geometric_is_not_optimal_for_a_loss_that_is_not_legal():
+    t = illegal_trial()
+    assert t.geometric > 1.19 * t.upper
+    # Randomised response on the parity, which is 1 step away from everything.
+    assert t.upper == pytest.approx(1 / (1 + math.e), rel=1e-6)
+
+
+def test_theorem_14():
+    found = list(laplace_excesses(20, seed=5))
+    assert all(0 <= e.measured <= e.bound for e in found)
+    assert max(e.ratio for e in found) < 0.05  # far from tight
+
+
+def test_the_channel_is_private_and_its_loss_is_the_upper_bound():
+    prior = [Fraction(1, 4), Fraction(1, 2), Fraction(1, 4)]
+    loss = loss_matrix("l2", range(3))
+    best = optimal_channel(prior=prior, loss=loss, epsilon=0.75)
+    assert best.channel.epsilon() <= 0.75
+    assert float(best.channel.raw_loss(prior, loss)) == pytest.approx(best.upper, rel=1e-12)
+    assert best.channel.exact_loss(prior, loss) <= Fraction(best.upper)
+    best.verify()
+
+
+def test_other_metrics():
+    # Everyone at distance 1: k-ary randomised response for the Bayes risk.
+    size, epsilon = 5, 1.3
+    everyone = [[int(x != z) for z in range(size)] for x in range(size)]
+    best = optimal_channel(
+        prior=[0.2] * size,
+        loss=[[int(w != x) for x in range(size)] for w in range(size)],
+        epsilon=epsilon,
+        metric=everyone,
+    )
+    truth = math.exp(epsilon) / (math.exp(epsilon) + size - 1)
+    assert best.upper == pytest.approx(1 - truth, rel=1e-6)
+    assert best.channel.epsilon(everyone) <= epsilon
+    # Answers at distance 0 cannot be told apart.
+    blind = optimal_channel(
+        prior=[0.5, 0.5], loss=[[0, 1], [1, 0]], epsilon=1.0, metric=lambda x, z: 0
+    )
+    assert blind.upper == pytest.approx(0.5)
+    assert blind.channel.rows[0] == blind.channel.rows[1]
+
+
+def test_more_actions_than_answers_and_fewer():
+    prior = [0.3, 0.3, 0.4]
+    halves = optimal_channel(
+        prior=prior, loss=loss_matrix("l2", range(3), [0, 0.5, 1, 1.5, 2]), epsilon=1.0
+    )
+    whole = optimal_channel(prior=prior, loss=loss_matrix("l2", range(3)), epsilon=1.0)
+    assert halves.upper <= whole.upper * (1 + 1e-9)
+    one = optimal_channel(prior=prior, loss=[[1, 2, 3]], epsilon=1.0)
+    assert one.upper == pytest.approx(0.3 + 0.6 + 1.2)
+    assert one.gap < 1e-9
+
+
+def test_more_privacy_never_costs_less():
+    prior, loss = [0.1, 0.2, 0.3, 0.4], loss_matrix("l1", range(4))
+    losses = [optimal_channel(prior=prior, loss=loss, epsilon=e).lower for e in (0.1, 0.5, 1, 2)]
+    assert losses == sorted(losses, reverse=True)
+
+
+def test_awkward_numbers_are_covered_by_the_bounds():
+    prior = [Fraction(1, p) for p in (3, 5, 7, 11, 13)]
+    prior.append(1 - sum(prior))
+    loss = [[abs(w - x) ** 0.7 / (x + 3) for x in range(6)] for w in range(6)]
+    best = optimal_channel(prior=prior, loss=loss, epsilon=0.9)
+    exact = geometric_channel(5, epsilon=0.9).exact_loss(prior, loss)
+    assert Fraction(best.lower) <= exact
+    assert best.gap < 1e-6
+
+
+def test_a_certificate_that_was_tampered_with_is_refused():
+    best = optimal_channel(prior=[0.5, 0.5], loss=[[0, 1], [1, 0]], epsilon=1.0)
+    weights = best.weights.copy()
+    weights[0] = [1 << 62, 0]
+    with pytest.raises(CertificateError, match="privacy"):
+        replace(best, weights=weights).verify()
+    with pytest.raises(CertificateError, match="too weakly"):
+        replace(best, epsilon=0.5).verify()
+    fewer = replace(
+        best.problem,
+        pairs=best.problem.pairs[:1],
+        low=best.problem.low[:1],
+        high=best.problem.high[:1],
+    )
+    with pytest.raises(CertificateError, match="not stated"):
+        replace(best, problem=fewer).verify()
+
+
+def test_releases(integers):
+    prior = [0.4, 0.3, 0.2, 0.1]
+    best = optimal_channel(prior=prior, loss=loss_matrix("l1", range(4)), epsilon=1.0)
+    meas = make_optimal_channel(*integers, best, lo=10)
+    assert [meas.map(d) for d in (0, 1, 2, 3, 50)] == [0.0, 1.0, 2.0, 3.0, 3.0]
+    counted = Counter(meas(11) for _ in range(4000))
+    for y, chance in enumerate(best.channel.matrix[1]):
+        # 5.5 standard deviations: false alarms once in ten million runs.
+        assert abs(counted[10 + y] - 4000 * chance) <= 5.5 * math.sqrt(4000 * chance + 1)
+    named = integers >> then_optimal_channel(best, actions=["none", "few", "some", "many"])
+    assert named(2) in {"none", "few", "some", "many"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"prior": [0.5, 0.6]}, "prior must add up to 1, not to 1.1"),
+        ({"prior": [1]}, r"loss \(of shape 2 x 2\) must be of shape any x 1"),
+        ({"loss": [[0, 1, 2]]}, r"loss \(of shape 1 x 3\) must be of shape any x 2"),
+        ({"epsilon": 0}, r"epsilon \(0\) must be above 0"),
+        ({"epsilon": 100}, r"epsilon \(100\) must be above 0 and at most 64"),
+        ({"metric": [[0, 1], [2, 0]]}, "metric must be symmetric"),
+        ({"metric": [[0, 100], [100, 0]]}, "must be at most 64"),
+    ],
+)
+def test_bad_input(change, message):
+    good = {"prior": [0.5, 0.5], "loss": [[0, 1], [1, 0]], "epsilon": 1.0}
+    with pytest.raises(ValueError, match=message):
+        optimal_channel(**{**good, **change})
+
+
+def test_bad_releases(integers, line):
+    best = optimal_channel(prior=[0.5, 0.5], loss=[[0, 1], [1, 0]], epsilon=1.0)
+    with pytest.raises(ValueError, match="must hold single integers"):
+        make_optimal_channel(*line, best)
+    with pytest.raises(ValueError, match="must come from optimal_channel"):
+        make_optimal_channel(*integers, [[1]])
+    with pytest.raises(ValueError, match=r"actions \(of length 1\) must be 2"):
+        make_optimal_channel(*integers, best, actions=["a"])
+    small = dp.atom_domain(T="u8"), dp.absolute_distance(T="u32")
+    with pytest.raises(ValueError, match="must leave room"):
+        make_optimal_channel(*small, best, lo=255)
