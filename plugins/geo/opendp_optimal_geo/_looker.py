@@ -14,6 +14,7 @@ from opendp_optimal.spec.exact import float_down, float_up
 from opendp_optimal_geo.bounds import gaussian_radius, laplace_radius
 from opendp_optimal_geo.looks import FEWEST_TICKS, fewest
 from opendp_optimal_geo.noise import (
+    LARGEST_RATE,
     gaussian_noise,
     laplace_noise,
     planar_laplace_noise,
@@ -123,6 +124,9 @@ class GridLooker:
 
     def check_noise(self) -> None:
         """Refuse prices so small that the noise would not fit the grid; nothing is charged."""
+        largest = self.rate * float(self.allotment.max(initial=0)) * max(self.split)
+        if isinstance(self.data, np.ndarray) and largest > LARGEST_RATE[self.pure]:
+            raise ValueError(f"grid ({self.grid!r}) must be finer for prices as high as this")
         least = fewest(self.allotment)
         if least is not None and isinstance(self.data, np.ndarray):
             least *= min(self.split) * (1.0 - 1.0 / FEWEST_TICKS)

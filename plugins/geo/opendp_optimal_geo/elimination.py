@@ -91,7 +91,7 @@ class Elimination:
     def averages(self, which: slice | NDArray[np.bool_] = slice(None)) -> FloatArray:
         """Return the weighted averages of some of the users left."""
         sums, weights = self.sums[which], self.weight_of(which)
-        result: FloatArray = sums / _like(weights if len(weights) > 1 else weights[0], sums)
+        result: FloatArray = sums / _like(weights[0] if len(weights) == 1 else weights, sums)
         return result
 
     def spread_weights(self) -> None:
@@ -186,7 +186,7 @@ def take_look(
                 answered = np.isfinite(values if values.ndim == 1 else values[:, 0])
                 values = np.where(_like(answered, values), values, 0.0)
                 weights = weights * answered
-            values *= _like(weights if len(weights) > 1 else weights[0], values)
+            values *= _like(weights[0] if len(weights) == 1 else weights, values)
             where: slice | Users = block
             if not everybody:
                 where = np.flatnonzero(charged[block]) + block.start

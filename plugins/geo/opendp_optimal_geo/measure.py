@@ -18,6 +18,7 @@ from opendp_optimal_geo._checks import positive, power_of_two
 from opendp_optimal_geo._opendp import make_user_measurement, partial
 from opendp_optimal_geo.noise import (
     LARGEST_DIMENSION,
+    LARGEST_RATE,
     gaussian_noise,
     planar_laplace_noise,
     smallest_rate,
@@ -185,6 +186,8 @@ def make_grid_laplace(
 def _check_rate(rate: float, layout: _Layout, *, pure: bool) -> None:
     if rate < smallest_rate(pure=pure):
         raise ValueError(f"grid ({layout.grid!r}) must be coarser for noise as wide as this")
+    if rate > LARGEST_RATE[pure]:
+        raise ValueError(f"grid ({layout.grid!r}) must be finer than the noise")
 
 
 def then_grid_gaussian(*args: Any, **kwargs: Any) -> Any:

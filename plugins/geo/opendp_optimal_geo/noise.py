@@ -49,6 +49,8 @@ LARGEST_UNIT = (1 << (64 - PLACE_BITS)) - 1
 """A strip may hold this many integers: the product with a place fits one word."""
 TOLERANCE = 2.0**-18
 """Far more than floats can be wrong by; what lies closer is settled exactly."""
+LARGEST_RATE = {False: 0.5, True: 1.0}
+"""Rates of noise as wide as the grid step (True: Laplace); beyond, drawing becomes slow."""
 LARGEST_DIMENSION = 16
 """Rejection from independent coordinates keeps one in 50 vectors of this length."""
 

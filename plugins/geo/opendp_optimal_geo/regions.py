@@ -51,8 +51,8 @@ def check_region(region: Any, *, name: str = "region") -> BaseGeometry:
         raise ValueError(f"{name} must have finite coordinates")
     if not region.is_valid:
         raise ValueError(f"{name} must be valid: {shapely.is_valid_reason(region)}")
-    if region.area <= 0.0:
-        raise ValueError(f"{name} (area {region.area}) must have a positive area")
+    if not 0.0 < region.area < math.inf:
+        raise ValueError(f"{name} (area {region.area}) must have a positive, finite area")
     return region
 
 

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import tempfile
+import zipfile
 import zlib
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +18,19 @@ import numpy as np
 from opendp_optimal_geo.prices import WHOLE, Ledger
 
 FORMAT = "opendp-optimal-geo budgets 1"
+_MALFORMED = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    RuntimeError,
+    EOFError,
+    MemoryError,
+    OSError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def save_ledger(path: Path, ledger: Ledger, settings: dict[str, Any]) -> None:
@@ -67,17 +81,21 @@ def load_ledger(path: Path) -> tuple[Ledger, dict[str, Any]]:
         if len(data) != header["bytes"] or zlib.crc32(data) != header["crc32"]:
             raise ValueError("not whole")
         top, bottom = header["capacity"]
-        ledger = Ledger(Fraction(int(top), int(bottom)), int(header["size"]))
+        settings = header["settings"]
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             paid, halted = arrays["paid"], arrays["halted"]
+        # No memory is taken for a size that the arrays do not have.
+        if paid.shape != (int(header["size"]),):
+            raise ValueError("wrong sizes")
+        ledger = Ledger(Fraction(int(top), int(bottom)), int(header["size"]))
         if paid.shape != (ledger.size,) or halted.shape != (ledger.size,):
             raise ValueError("wrong sizes")
         if paid.dtype != np.int64 or (paid < 0).any() or (paid > WHOLE).any():
             raise ValueError("impossible totals")
-    except (KeyError, ValueError, TypeError, OSError) as error:
+    except _MALFORMED as error:
         raise ValueError(f"path ({path.name}) must hold saved budgets: {error}") from None
     ledger.restore(paid, halted)
-    return ledger, header["settings"]
+    return ledger, settings
 
 
 def _sync_folder(folder: Path) -> None:

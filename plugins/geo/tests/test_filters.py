@@ -212,7 +212,7 @@ def test_equation_10_stays_where_the_logarithm_is_positive():
     """Printed for all s > 1; from (s + 1) delta = 2 on the logarithm is negative."""
     delta, total = 0.9, 0.3
     s = 2.0 / delta - 1.0 + 0.5
-    with pytest.raises(ValueError, match="domain|nonnegative"):
+    with pytest.raises(ValueError, match=r"domain|nonnegative"):
         math.sqrt(total * math.log(2.0 / ((s + 1.0) * delta)))
     loss = approximate_loss(total, delta=delta, reach=1.0)
     assert 0.0 < loss <= (2.0 / delta - 1.0) * total

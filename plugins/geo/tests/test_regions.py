@@ -99,7 +99,7 @@ def test_bad_regions(region, reason):
 
 def test_bad_rectangles():
     for bad in ((0, 1), (1, -1), (math.nan, 1), (1, math.inf)):
-        with pytest.raises(ValueError, match="width|height"):
+        with pytest.raises(ValueError, match=r"width|height"):
             rectangle((0, 0), *bad)
     with pytest.raises(ValueError, match="centre"):
         rectangle((0, math.nan), 1, 1)

@@ -1,0 +1,157 @@
+"""The lemmas' failure probabilities, with exact binomial tails; and that the tests can fail."""
+
+import math
+
+import numpy as np
+import pytest
+from geo_tails import too_many
+
+from opendp_optimal_geo import Population, gaussian_radius, laplace_radius, rectangle
+from opendp_optimal_geo._looker import GridLooker
+from opendp_optimal_geo.noise import gaussian_noise, laplace_noise, planar_laplace_noise
+
+RUNS = 200
+SQUARE = rectangle((0, 0), 1000, 1000)
+BETA = 0.2
+
+
+def near_border(users, rng):
+    """Users on both sides of the border, where mistakes are likely."""
+    return np.column_stack([rng.uniform(400.0, 600.0, users), rng.uniform(-300.0, 300.0, users)])
+
+
+@pytest.mark.parametrize("privacy", ["cgp", "gp"])
+@pytest.mark.parametrize("method", ["point", "distance"])
+def test_lemma_5_2(method, privacy):
+    """All decisions of PIE-NI are right except with probability beta_0 (a quarter of beta)."""
+    rng = np.random.default_rng(52)  # places of simulated users
+    failures = sum(wrong_decision(rng, method, privacy) for _ in range(RUNS))
+    assert not too_many(failures, RUNS, BETA)
+
+
+def test_lemma_5_2_can_fail(monkeypatch):
+    """With widths a quarter as wide, decisions are wrong far too often."""
+    honest = GridLooker.width
+    monkeypatch.setattr(
+        GridLooker, "width", lambda self, *args: np.asarray(honest(self, *args)) / 4.0
+    )
+    rng = np.random.default_rng(52)
+    failures = sum(wrong_decision(rng, "distance", "cgp") for _ in range(RUNS))
+    assert too_many(failures, RUNS, BETA)
+
+
+def wrong_decision(rng, method, privacy):
+    from opendp_optimal_geo.elimination import eliminate
+    from opendp_optimal_geo.scores import SignedDistance
+
+    points = near_border(40, rng)
+    budget = 1e-3 if privacy == "cgp" else 0.1
+    people = Population(points, budget=budget, privacy=privacy)
+    looker = people._looker(SignedDistance(SQUARE), budget, method, ("doubling", 6), False, "data")
+    state = eliminate(looker, looker.allotment, looker.split, beta=BETA, low=0.0, high=0.0)
+    inside = np.abs(points).max(axis=1) < 500.0
+    found_in, decided = (state.fate & 1).astype(bool), state.fate > 0
+    return bool((decided & (found_in != inside)).any())
+
+
+@pytest.mark.parametrize("method", ["point", "distance"])
+def test_lemma_5_3(method):
+    """PIE-k keeps the true neighbours in every look except with probability beta_0."""
+    from opendp_optimal_geo.elimination import eliminate_to
+    from opendp_optimal_geo.scores import DistanceTo
+
+    rng = np.random.default_rng(53)
+    failures = 0
+    for _ in range(RUNS):
+        points = rng.normal(0.0, 60.0, (40, 2))
+        people = Population(points, budget=1e-3)
+        looker = people._looker(
+            DistanceTo((0.0, 0.0)), 1e-3, method, ("doubling", 6), False, "data"
+        )
+        state = eliminate_to(looker, looker.allotment, looker.split, 5, beta=BETA)
+        best = np.argsort(np.hypot(*points.T))[:5]
+        failures += bool((state.fate[best] > 0).any())
+    assert not too_many(failures, RUNS, BETA)
+
+
+@pytest.mark.parametrize("baseline", [True, False], ids=["BM: 6.4, 6.5", "PM: 6.6, 6.7"])
+@pytest.mark.parametrize("method", ["point", "distance"])
+def test_lemmas_6_4_to_6_7(method, baseline):
+    """The s-th neighbour found is not much farther than the s-th nearest, for all s."""
+    rng = np.random.default_rng(64)
+    failures, trivial = 0, 0
+    for _ in range(RUNS):
+        points = rng.normal(0.0, 100.0, (40, 2))
+        people = Population(points, budget=1e-2)
+        answer = people.nearest(
+            (0.0, 0.0), 5, budget=1e-2, method=method, beta=BETA, baseline=baseline
+        )
+        distance = np.hypot(*points.T)
+        found = distance[list(answer.value)]
+        failures += bool((found - np.sort(distance)[:5] > answer.error_bound).any())
+        trivial += answer.error_bound > np.ptp(distance)
+    assert trivial < RUNS / 2  # the bound says something
+    assert not too_many(failures, RUNS, BETA)
+
+
+@pytest.mark.parametrize("method", ["point", "distance"])
+@pytest.mark.parametrize("baseline", [True, False])
+def test_error_bounds_of_counts_and_densities(method, baseline):
+    rng = np.random.default_rng(66)
+    failures = [0, 0]
+    for _ in range(RUNS // 2):
+        points = near_border(60, rng)
+        people = Population(points, budget=1e-2)
+        options = {"budget": 5e-3, "method": method, "beta": BETA, "baseline": baseline}
+        answer = people.range_count(SQUARE, **options)
+        truth = int((np.abs(points).max(axis=1) < 500.0).sum())
+        failures[0] += abs(answer.value - truth) > answer.error_bound
+        answer = people.kde((500.0, 0.0), 50.0, **options)
+        squares = ((points - [500.0, 0.0]) ** 2).sum(axis=1)
+        truth = float(np.exp(-squares / 5000.0).mean())
+        failures[1] += abs(answer.value - truth) > answer.error_bound
+    assert not too_many(failures[0], RUNS // 2, BETA)
+    assert not too_many(failures[1], RUNS // 2, BETA)
+
+
+def test_threshold_decisions():
+    """Corollary C.1, right at the threshold's edge."""
+    from opendp_optimal_geo import Curator
+
+    wrong = 0
+    for _ in range(RUNS):
+        curator = Curator(np.arange(1000), budget=1.0)
+        answer = curator.threshold(lambda x: x < 503, 0.5, budget=0.02, beta=BETA)
+        decided = answer.rounds[-1].inside + answer.rounds[-1].outside
+        wrong += bool(decided and answer.value)
+    assert not too_many(wrong, RUNS, BETA)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 10])
+@pytest.mark.parametrize("beta", [0.3, 0.01])
+def test_gaussian_radius(dimension, beta):
+    z = gaussian_noise(0.5 / 1e10, 20_000 * dimension).reshape(-1, dimension) / 1e5
+    lengths = np.sqrt((z**2).sum(axis=1))
+    beyond = int((lengths > gaussian_radius(dimension, beta)).sum())
+    assert not too_many(beyond, len(z), beta)
+    shrunk = int((lengths > 0.4 * gaussian_radius(dimension, beta)).sum())
+    assert too_many(shrunk, len(z), beta)
+
+
+@pytest.mark.parametrize("split", [(1.0,), (0.5, 0.5), (0.1, 0.3, 0.6)])
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_laplace_radius(dimension, split):
+    rate, beta, draws = 1e-3, 0.1, 6000
+    total = np.zeros((draws, dimension))
+    for f in split:
+        noise = (
+            laplace_noise(rate * f, draws)[:, None]
+            if dimension == 1
+            else planar_laplace_noise(rate * f, draws, dimension)
+        )
+        total += f * f * noise
+    averages = total / math.fsum(f * f for f in split) * rate
+    slack = 1.5 * math.sqrt(dimension) * rate
+    radius = laplace_radius(dimension, beta, split, slack=slack)
+    beyond = int((np.sqrt((averages**2).sum(axis=1)) > radius).sum())
+    assert not too_many(beyond, draws, beta)
