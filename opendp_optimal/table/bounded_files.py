@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from opendp_optimal.spec.bounded import BoundedProblem
 from opendp_optimal.spec.loss import parse
 from opendp_optimal.table import cache
 from opendp_optimal.table.bounded_table import BoundedTable
-from opendp_optimal.table.format import seal, unseal
+from opendp_optimal.table.format import MALFORMED, seal, unseal
 
 MAGIC = b"ODPBOUND"
 VERSION = 1
@@ -67,17 +66,7 @@ def decode(data: bytes) -> BoundedTable:
         table.verify()
     except (TableFormatError, CertificateError):
         raise
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        IndexError,
-        AttributeError,
-        OverflowError,
-        ZeroDivisionError,
-        zlib.error,
-        struct.error,
-    ) as error:
+    except MALFORMED as error:
         raise TableFormatError(f"the file is not a bounded table: {error}") from None
     return table
 
@@ -127,7 +116,7 @@ def peek(data: bytes) -> dict[str, Any]:
             "lower": float.fromhex(header["lower"]),
             "bins": int(header["bins"]),
         }
-    except (ValueError, KeyError, TypeError, struct.error) as error:
+    except MALFORMED as error:
         raise TableFormatError(f"the file is not a bounded table: {error}") from None
 
 

@@ -89,11 +89,14 @@ def _cost_header(cost: LatticeCost) -> dict[str, Any]:
 
 
 def _cost_of(header: dict[str, Any]) -> LatticeCost:
+    denominator = int(header["denominator"])
+    if denominator < 1:
+        raise TableFormatError("costs must be divided by something positive")
     return LatticeCost(
         [int(v) for v in header["upper"]],
         [int(v) for v in header["lower"]],
         int(header["atom"]),
-        int(header["denominator"]),
+        denominator,
     )
 
 

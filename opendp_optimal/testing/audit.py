@@ -154,5 +154,3 @@ def clopper_high(hits: int, count: int, alarm: float) -> float:
     from scipy.stats import beta
 
     return 1.0 if hits == count else float(beta.isf(alarm, hits + 1, count - hits))
-
-

@@ -83,9 +83,7 @@ def holds(table: Any) -> bool:
         period = len(table.tail.weights)
         law = law_of(table, blocks=2 + 2 * -(-table.cells // period))
         inner = len(table.weights) // 2 + 2 * period
-        return all(
-            plain_epsilon_holds(law, m, growth, inner) for m in range(1, table.cells + 1)
-        )
+        return all(plain_epsilon_holds(law, m, growth, inner) for m in range(1, table.cells + 1))
     law, atom = law_of(table), Fraction(int(table.atom), 2**62)
     allowed = Fraction(table.problem.delta)
     return all(
@@ -93,3 +91,30 @@ def holds(table: Any) -> bool:
         for m in range(1, table.cells + 1)
         for sign in (1, -1)
     )
+
+
+def channel_holds(table: Any) -> bool:
+    """Whether a bounded table is as private as it says, from its integers and nothing else.
+
+    Where a table may release the answer itself, these outputs (the first and the last column)
+    count in full: no neighbour gives them.
+    """
+    rows = [[int(w) for w in row] for row in table.weights]
+    if any(sum(row) != 2**62 or min(row) < 0 for row in rows):
+        return False
+    growth = exp_below(Fraction(table.problem.epsilon))
+    allowed = Fraction(table.problem.delta) * 2**62
+    if table.problem.integer:
+        reach = int(Fraction(table.problem.sensitivity))
+    else:
+        reach = table.cells or len(rows)
+    telling = getattr(table, "telling", False)
+    for x, row in enumerate(rows):
+        for other in rows[max(0, x - reach) : x] + rows[x + 1 : x + reach + 1]:
+            short = Fraction(0)
+            for y, (mass, there) in enumerate(zip(row, other, strict=True)):
+                told = telling and y in (0, len(row) - 1)
+                short += max(Fraction(0), mass - (0 if told else growth * there))
+            if short > allowed:
+                return False
+    return True

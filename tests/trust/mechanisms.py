@@ -85,9 +85,7 @@ def _price(measurement: Any, d_in: Any) -> tuple[float, float]:
 
 def _deferred(make: Callable[..., Any], space: Any, options: dict[str, Any], d_in: Any) -> Any:
     deferred = make(*space, **options)
-    return deferred.fix(
-        d_in, VALUES["d_out"], output_measure=dp.approximate(dp.max_divergence())
-    )
+    return deferred.fix(d_in, VALUES["d_out"], output_measure=dp.approximate(dp.max_divergence()))
 
 
 def _filled(name: str, make: Callable[..., Any]) -> Iterator[Case]:

@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import importlib.util
 import os
 import random
 import threading
@@ -16,12 +17,8 @@ from tests.trust.mechanisms import REAL, cases
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Modules that simulate data or examples and have no part in a release.
-SIMULATIONS = {
-    "opendp_optimal/cli/demo.py": "made-up data of the demonstration",
-    "plugins/geo/opendp_optimal_geo/experiments.py": "repeats the papers' experiments",
-    "plugins/select/opendp_optimal_select/ratings.py": "made-up ratings",
-}
+# In the core only this module simulates anything.
+SIMULATIONS = {"opendp_optimal/cli/demo.py": "made-up data of the demonstration"}
 
 
 class PoisonedError(AssertionError):
@@ -62,26 +59,55 @@ def test_solving_uses_no_seedable_generator_either(monkeypatch):
     table.sample(100)
 
 
-def imports_of_generators(path):
+def names_in(path):
+    """Everything that a source file imports, or reaches through a module by a dot."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            names = [node.module or ""] + [f"{node.module}.{a.name}" for a in node.names]
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            names = [f"{node.value.id}.{node.attr}".replace("np.", "numpy.")]
-        else:
-            continue
-        yield from (n for n in names if n == "random" or n.startswith("numpy.random"))
+            yield f"{node.value.id}.{node.attr}".replace("np.", "numpy.")
 
 
-def test_no_source_file_names_a_seedable_generator_but_simulations():
-    sources = [*ROOT.glob("opendp_optimal/**/*.py"), *ROOT.glob("plugins/*/opendp_optimal_*/**/*.py")]
-    found = {
-        path.relative_to(ROOT).as_posix() for path in sources if list(imports_of_generators(path))
-    }
+def generators(path):
+    return [n for n in names_in(path) if n == "random" or n.startswith("numpy.random")]
+
+
+def file_of(name):
+    try:
+        found = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return None
+    return Path(found.origin) if found and found.origin and found.origin.endswith(".py") else None
+
+
+def reached_from(name, seen):
+    """The source files of our distributions that a module can import, in any number of steps."""
+    path = file_of(name)
+    if path is None or path in seen:
+        return seen
+    seen[path] = name
+    for other in set(names_in(path)):
+        if other.startswith("opendp_optimal"):
+            reached_from(other, seen)
+    return seen
+
+
+def test_the_core_names_no_seedable_generator():
+    sources = list(ROOT.glob("opendp_optimal/**/*.py"))
+    found = {path.relative_to(ROOT).as_posix() for path in sources if generators(path)}
     assert found <= set(SIMULATIONS)
     assert len(sources) > 50
+
+
+def test_nothing_that_a_mechanism_can_import_names_one():
+    seen: dict[Path, str] = {}
+    for mechanism in opendp_optimal.load_plugins().mechanisms.values():
+        reached_from(mechanism.value.__module__, seen)
+    assert len(seen) > 30
+    assert [name for path, name in seen.items() if generators(path)] == []
 
 
 @contextlib.contextmanager
@@ -117,7 +143,9 @@ def _functions(value):
         yield value
 
 
-@pytest.mark.parametrize("error", [OSError("no entropy"), NotImplementedError("no source")], ids=repr)
+@pytest.mark.parametrize(
+    "error", [OSError("no entropy"), NotImplementedError("no source")], ids=repr
+)
 def test_a_failing_source_is_an_error_and_no_release(monkeypatch, error):
     scalar = make_optimal_noise(*REAL, 1.0, (1.0, 1e-3))
     mine = [case for case in cases() if "optimal" in case.name]

@@ -40,7 +40,8 @@ def make_optimal_mean(
     ... )
     >>> answer = context.query().optimal_mean((0.0, 100.0), 3).release()
     """
-    middle = (bounds[0] + bounds[1]) / 2
+    low, high = bounds
+    middle = (low + high) / 2
     chain = (
         (input_domain, input_metric)
         >> dp.t.then_clamp(bounds)
