@@ -196,7 +196,9 @@ def density_command(
 ) -> None:
     """Draw a private density map from one noisy point per user."""
     people, _, price = _population(**options)
-    result = people.density_map(_numbers("bounds", bounds, 4), cells, bandwidth, budget=price)
+    corners = _numbers("bounds", bounds, 4)
+    with _bar("density") as progress:
+        result = people.density_map(corners, cells, bandwidth, budget=price, progress=progress)
     if output is not None:
         from opendp_optimal_geo.plots import plot_density
 

@@ -9,7 +9,7 @@ import opendp.prelude as dp
 
 from opendp_optimal.spec.exact import float_down, float_up
 from opendp_optimal_geo._checks import positive
-from opendp_optimal_geo._opendp import OdometerQueryable, make_user_measurement
+from opendp_optimal_geo._opendp import OdometerQueryable, is_gaussian, make_user_measurement
 from opendp_optimal_geo.filters import CgpFilter, Filter, GpFilter
 
 __all__ = ["BudgetError", "filter_context", "make_filter"]
@@ -43,7 +43,10 @@ class _FilteredData(OdometerQueryable):
         if query.input_space != self._space or query.output_measure != self._measure:
             raise ValueError("query must have the input space and output measure of the context")
         price = Fraction(query.map(self._d_in))
-        if not self._filter.charge(price):
+        gaussian = is_gaussian(query)
+        if self._filter.gaussian_only and not gaussian:
+            raise ValueError("query must add grid_gaussian noise: the filter prices no other")
+        if not self._filter.charge(price, gaussian=gaussian):
             left = float_down(self._filter.remaining)
             raise BudgetError(
                 f"query ({float(price):.6g}) must cost at most what is left, {left:.6g}"
@@ -77,7 +80,8 @@ def make_filter(
     :param output_measure: ``max_divergence()`` or ``zero_concentrated_divergence()``
     :param d_in: distance between neighbouring data sets
     :param d_out: the largest total loss at that distance, or a fresh filter to keep the total:
-        an :class:`ApproxGpFilter` with reach 1 counts zCDP losses towards (epsilon, delta)
+        an :class:`ApproxGpFilter` with reach 1 counts zCDP losses towards (epsilon, delta), a
+        :class:`GaussianFilter` with reach 1 those of ``grid_gaussian`` noise, more tightly
 
     >>> dp.enable_features("contrib", "honest-but-curious")
     >>> space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
@@ -92,16 +96,14 @@ def make_filter(
     if name not in kinds:
         raise ValueError(f"output_measure ({name}) must be one of {', '.join(kinds)}")
     if isinstance(d_out, Filter):
-        if d_out.gaussian_only:
-            raise ValueError(
-                "d_out (a GaussianFilter) must price every mechanism, not only Gaussian"
-            )
         if isinstance(d_out, GpFilter) != (name == "MaxDivergence"):
             raise ValueError(f"d_out ({d_out!r}) must be a filter of {name}")
-        capacity = d_out.capacity
+        capacity, only = d_out.capacity, d_out.gaussian_only
 
         def fresh() -> Filter:
-            return Filter(capacity)
+            kept = Filter(capacity)
+            kept.gaussian_only = only
+            return kept
     else:
         capacity = Fraction(positive("d_out", d_out))
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from opendp_optimal.measure.spaces import Space, space_of
 from opendp_optimal.spec.exact import float_down, float_up
 from opendp_optimal_geo._checks import positive, power_of_two
-from opendp_optimal_geo._opendp import make_user_measurement, partial
+from opendp_optimal_geo._opendp import make_user_measurement, mark_gaussian, partial
 from opendp_optimal_geo.noise import (
     LARGEST_DIMENSION,
     LARGEST_RATE,
@@ -130,7 +130,7 @@ def make_grid_gaussian(
     def privacy_map(d_in: Any) -> float:
         return float_up(Fraction(price) * layout.distance(d_in) ** 2)
 
-    return make_user_measurement(
+    measurement = make_user_measurement(
         input_domain,
         input_metric,
         dp.zero_concentrated_divergence(),
@@ -138,6 +138,7 @@ def make_grid_gaussian(
         privacy_map,
         TO=layout.output,
     )
+    return mark_gaussian(measurement)
 
 
 def make_grid_laplace(

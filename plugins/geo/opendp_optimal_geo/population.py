@@ -363,18 +363,28 @@ class Population:
             lambda users: score(data[np.asarray(users)] * self.grid) < 0.0, fraction, **options
         )
 
-    def release_points(self, *, budget: Any, component: str = "data") -> FloatArray:
+    def release_points(
+        self, *, budget: Any, component: str = "data", progress: Progress | None = None
+    ) -> FloatArray:
         """Let every user send one noisy point; rows of NaN for those who do not answer.
 
         :param budget: what each user may spend on it: one number, or one for each user
         :param component: which data
+        :param progress: called with users done and to do
         """
         score = DistanceTo(np.zeros(self._dimension(component)))
         looker = self._looker(score, budget, "point", ("even", 1), True, component)
-        return queries.release_points(looker, self.size)
+        return queries.release_points(looker, self.size, progress)
 
     def density_map(
-        self, bounds: Any, cells: int, bandwidth: float, *, budget: Any, component: str = "data"
+        self,
+        bounds: Any,
+        cells: int,
+        bandwidth: float,
+        *,
+        budget: Any,
+        component: str = "data",
+        progress: Progress | None = None,
     ) -> queries.DensityMap:
         """Estimate the density on a map, from one noisy point per user.
 
@@ -383,6 +393,7 @@ class Population:
         :param bandwidth: of the Gaussian smoothing, in the units of the points
         :param budget: what each user may spend on it: one number, or one for each user
         :param component: which data
+        :param progress: called with users done and to do
         """
         corners = location("bounds", bounds, 4)
         if corners[0] >= corners[2] or corners[1] >= corners[3]:
@@ -391,7 +402,7 @@ class Population:
         width = positive("bandwidth", bandwidth)
         if self._dimension(component) != 2:
             raise ValueError(f"component ({component!r}) must hold points of the plane")
-        released = self.release_points(budget=budget, component=component)
+        released = self.release_points(budget=budget, component=component, progress=progress)
         return queries.density_map(released, corners, cells, width)
 
     def allotment(self, budget: Any) -> Ticks:

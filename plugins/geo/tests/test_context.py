@@ -67,13 +67,24 @@ def test_towards_epsilon_and_delta():
         ctx.query(rho=0.015).count().gaussian().release()
 
 
+def test_the_exact_gaussian_curve():
+    target = GaussianFilter(1.0, delta=1e-6, reach=1.0)
+    ctx = context((dp.zero_concentrated_divergence(), target))
+    assert target.capacity > ApproxGpFilter(1.0, delta=1e-6, reach=1.0).capacity
+    ctx.query(rho=0.01).count().grid_gaussian().release()
+    assert ctx.current_privacy_loss() == pytest.approx(0.01)
+    with pytest.raises(ValueError, match="grid_gaussian"):
+        ctx.query(rho=0.001).count().gaussian().release()
+    with pytest.raises(BudgetError):
+        ctx.query(rho=0.05).count().grid_gaussian().release()
+    assert ctx.current_privacy_loss() == pytest.approx(0.01)
+
+
 def test_bad_arguments():
     space = NUMBERS, dp.symmetric_distance()
     zcdp = dp.zero_concentrated_divergence()
     with pytest.raises(ValueError, match="d_out"):
         make_filter(*space, zcdp, 1, 0.0)
-    with pytest.raises(ValueError, match="d_out"):
-        make_filter(*space, zcdp, 1, GaussianFilter(1.0, delta=1e-6, reach=1.0))
     with pytest.raises(ValueError, match="d_out"):
         make_filter(*space, zcdp, 1, GpFilter(1.0))
     with pytest.raises(ValueError, match="output_measure"):

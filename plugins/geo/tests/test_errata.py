@@ -31,7 +31,7 @@ def test_pm_0_counts_only_points_inside():
     """Printed: the sum of 1{Proj(x)}, which counts everybody who is left."""
     rng = np.random.default_rng(0)
     inside = rng.uniform(-30.0, 30.0, (40, 2))
-    outside = inside + [0.0, 100.0]
+    outside = inside + np.array([0.0, 100.0])
     people = Population(np.vstack([inside, outside]), budget=1e-3)
     # Noise of 22 m: most users near the border are never decided.
     answer = people.range_count(rectangle((0, 0), 100, 100), budget=1e-3, beta=1e-9)

@@ -117,9 +117,9 @@ def test_bad_spaces(plane):
         (dp.vector_domain(dp.atom_domain(T=float, nan=True), size=2), plane[1]),
         (dp.atom_domain(T=str), dp.discrete_distance()),
     ):
-        with pytest.raises(ValueError, match="input_domain|input_metric"):
+        with pytest.raises(ValueError, match=r"input_domain|input_metric"):
             make_grid_gaussian(domain, metric, rho=1.0)
-        with pytest.raises(ValueError, match="input_domain|input_metric"):
+        with pytest.raises(ValueError, match=r"input_domain|input_metric"):
             geo.make_distance_to_point(domain, metric, (0.0, 0.0))
     long = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=17)
     with pytest.raises(ValueError, match="16 coordinates"):
