@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from opendp_optimal.certify import channel as proofs
 from opendp_optimal.errors import CertificateError, GapWarning, SolverError
-from opendp_optimal.model.bounded import check_size
+from opendp_optimal.model.bounded import MOST_WEIGHTS, check_size
 from opendp_optimal.model.channel import ChannelProblem, Integers
 from opendp_optimal.spec.bounded import BoundedProblem
 from opendp_optimal.spec.loss import Loss
@@ -225,9 +225,9 @@ class _Search:
             self.try_above(len(problem.edges) - 1, 0)
         ratio = problem.width / problem.reach
         cells = max(1, math.ceil(_FIRST_BINS / ratio))
+        bins, k = _near(problem, ratio, cells)
         before = 0.0
         while True:
-            bins, k = _near(problem, ratio, cells)
             if bins not in self.levels:
                 if problem.edges is None:
                     self.try_above(bins, k)
@@ -243,9 +243,9 @@ class _Search:
             before = value
             # The same steps whatever the gap: what was stored on the way is not tried again.
             following = max(k + 1, math.ceil(_FINER * k))
-            if self._variables(round(following * ratio)) > _MOST_VARIABLES:
+            bins, k = _near(problem, ratio, following)
+            if self._variables(bins) > _MOST_VARIABLES:
                 break
-            cells = following
         return self.table()
 
     def _integers(self) -> BoundedTable:
@@ -375,11 +375,11 @@ def _near(problem: BoundedProblem, ratio: Fraction, cells: int) -> tuple[int, in
 
     def misfit(k: int) -> float:
         bins = max(1, round(k * ratio))
-        return (
-            20 * abs(float(bins / (k * ratio)) - 1)
-            + (0.5 if any((bins * end).denominator > 1 for end in ends) else 0.0)
-            + 0.5 * (k - cells) / cells
-        )
+        off = abs(float(bins / (k * ratio)) - 1)
+        apart = any((bins * end).denominator > 1 for end in ends) or (ends and off > 1e-9)
+        return 20 * off + (0.5 if apart else 0.0) + 0.5 * (k - cells) / cells
 
-    best = min(range(cells, 2 * cells + 1), key=misfit)
+    options = range(cells, max(cells + 4, 3 * cells // 2) + 1)
+    small = [k for k in options if (round(k * ratio) + 1) ** 2 <= MOST_WEIGHTS]
+    best = min(small or options[:1], key=misfit)
     return max(1, round(best * ratio)), best
