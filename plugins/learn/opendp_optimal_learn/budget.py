@@ -1,0 +1,226 @@
+"""How a budget is shared by many releases, and what they cost together.
+
+Two facts are used. Any k releases that are each (e, d)-private, chosen one after the other, are
+together (epsilon, delta)-private for every point of the curve of Kairouz, Oh and Viswanath
+(2015), which is the best possible knowing e and d alone. And k Gaussian releases are as private as
+one whose noise is smaller by a factor of sqrt(k).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from opendp_optimal import compose
+from opendp_optimal.spec import baselines
+from opendp_optimal.spec.problem import MAX_EPSILON, MIN_EPSILON
+
+__all__ = ["BUDGETS", "NOISES", "Plan", "composed_delta", "plan"]
+
+NOISES = (
+    "optimal",
+    "optimal-bounded",
+    "truncated-laplace",
+    "gaussian",
+    "analytic-gaussian",
+    "laplace",
+)
+BUDGETS = ("total", "per-statistic")
+
+_GAUSSIAN = ("gaussian", "analytic-gaussian")
+_SHY = 1 - 1e-9
+"""Budgets are planned a hair below, for the arithmetic."""
+_WIDER = 1 + 1e-6
+"""Gaussian noise is a hair wider than its formula, which is for noise off the grid."""
+
+
+def composed_delta(epsilon: float, each_epsilon: float, each_delta: float, releases: int) -> float:
+    """The delta at a total epsilon of so many (each_epsilon, each_delta)-private releases.
+
+    :param epsilon: total privacy loss
+    :param each_epsilon: privacy loss of each release
+    :param each_delta: probability of a larger loss, of each release
+    :param releases: how many
+
+    >>> composed_delta(1.0, 1.0, 1e-6, 1)
+    1e-06
+    >>> composed_delta(4.0, 0.1, 0.0, 100) < 1e-3  # the sum of epsilons is 10
+    True
+    """
+    i = np.arange(releases + 1)
+    # Losses are (releases - 2 i) * each_epsilon; only those above epsilon count.
+    loss = (releases - 2 * i) * each_epsilon
+    above = loss > epsilon
+    i, loss = i[above], loss[above]
+    chance = (
+        gammaln(releases + 1)
+        - gammaln(i + 1)
+        - gammaln(releases - i + 1)
+        + (releases - i) * each_epsilon
+        - releases * np.logaddexp(0.0, each_epsilon)
+    )
+    beyond = float((np.exp(chance) * -np.expm1(epsilon - loss)).sum())
+    if beyond == 0.0:
+        if releases == 1:
+            return each_delta
+        return min(1.0, -math.expm1(releases * math.log1p(-each_delta)) * (1 + 1e-12))
+    kept = releases * math.log1p(-each_delta) + math.log1p(-min(beyond, 1 - 1e-16))
+    return min(1.0, -math.expm1(kept) * (1 + 1e-9))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What each release gets.
+
+    :param noise: one of :data:`NOISES`
+    :param epsilon: privacy loss of each release (of its design, for Gaussian noise)
+    :param delta: probability of a larger loss, of each release
+    :param releases: how many releases one person can touch
+    :param total: what was asked for together; None for a budget per statistic
+    :param sigma: deviation of Gaussian noise at sensitivity 1
+    """
+
+    noise: str
+    epsilon: float
+    delta: float
+    releases: int
+    total: tuple[float, float] | None = None
+    sigma: float | None = None
+
+    def spent(
+        self, delta: float | None = None, tables: tuple[Any, ...] = ()
+    ) -> tuple[float, float]:
+        """The (epsilon, delta) of all releases together, rounded up.
+
+        :param delta: the total delta to state it at; by default that of the plan, or the sum
+        :param tables: the noise tables behind the releases, one for each, where there are any:
+            their exact profiles are composed
+        """
+        if delta is None:
+            if self.total is None:
+                everything = min(1.0, self.releases * self.delta)
+                return self.releases * self.epsilon, everything
+            delta = self.total[1]
+        if not 0 <= delta <= 1:
+            raise ValueError(f"delta ({delta!r}) must be in [0, 1]")
+        epsilon = self._epsilon_at(delta)
+        if tables and math.isfinite(epsilon):
+            epsilon = min(epsilon, compose(tables, delta=delta)[0])
+        return epsilon, delta
+
+    def _epsilon_at(self, delta: float) -> float:
+        if self.releases == 0 or delta >= 1:
+            return 0.0
+        if self.sigma is not None:
+            if delta == 0:
+                return math.inf
+            sigma = self.sigma / math.sqrt(self.releases) / _WIDER
+
+            def excess(e: float) -> float:
+                return baselines.analytic_gaussian_delta(sigma, e) - delta
+
+            return _least(excess, 1e-5, 600.0)
+
+        def over(e: float) -> float:
+            return composed_delta(e, self.epsilon, self.delta, self.releases) - delta
+
+        return _least(over, 0.0, self.releases * self.epsilon)
+
+
+def _least(excess: Any, low: float, high: float) -> float:
+    """The least point at which a falling function is not above 0, rounded up; infinite if none."""
+    if excess(high) > 0:
+        return math.inf
+    if excess(low) <= 0:
+        return low
+    for _ in range(60):
+        middle = (low + high) / 2
+        if excess(middle) <= 0:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@lru_cache(maxsize=512)
+def plan(noise: str, epsilon: float, delta: float, releases: int, budget: str = "total") -> Plan:
+    """Share a budget among releases.
+
+    :param noise: one of :data:`NOISES`
+    :param epsilon: privacy loss, of all together or of each
+    :param delta: probability of a larger loss, of all together or of each
+    :param releases: how many releases one person can touch
+    :param budget: "total", or "per-statistic"
+
+    >>> few, many = plan("optimal", 1.0, 1e-6, 1), plan("optimal", 1.0, 1e-6, 400)
+    >>> many.epsilon > few.epsilon / 400  # better than dividing
+    True
+    """
+    _check(noise, epsilon, delta, releases, budget)
+    gaussian = noise in _GAUSSIAN
+    if not gaussian and noise != "laplace" and budget == "total":
+        return _tabulated(noise, epsilon, delta, releases)
+    if budget == "per-statistic":
+        sigma = _sigma(noise, epsilon, delta) if gaussian else None
+        each_delta = 0.0 if noise == "laplace" else delta
+        return Plan(noise, epsilon, each_delta, releases, None, sigma)
+    total = (epsilon, delta)
+    if gaussian:
+        sigma = _sigma(noise, epsilon, delta) * math.sqrt(releases)
+        each = min(1.0, epsilon / math.sqrt(releases))
+        return Plan(noise, each, delta / releases, releases, total, sigma)
+    return Plan(noise, _each(epsilon, delta, 0.0, releases), 0.0, releases, total)
+
+
+def _tabulated(noise: str, epsilon: float, delta: float, releases: int) -> Plan:
+    """A plan for noise from tables, which there are for some range of epsilons only."""
+    each_delta = delta if releases == 1 else delta / (2 * releases)
+    each = min(_each(epsilon, delta, each_delta, releases), MAX_EPSILON)
+    if each < MIN_EPSILON:
+        raise ValueError(
+            f"epsilon ({epsilon!r}) is too small for {releases} releases: it leaves {each:.2g} for "
+            f"each, and tables begin at {MIN_EPSILON:g}"
+        )
+    return Plan(noise, each, each_delta, releases, (epsilon, delta))
+
+
+def _each(epsilon: float, delta: float, each_delta: float, releases: int) -> float:
+    """The largest epsilon of each release that keeps to the total."""
+    if releases == 1:
+        return epsilon
+    low, high = epsilon / releases * _SHY, epsilon
+    for _ in range(50):
+        middle = math.sqrt(low * high)
+        if composed_delta(epsilon, middle, each_delta, releases) <= delta * _SHY:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _sigma(noise: str, epsilon: float, delta: float) -> float:
+    needed = baselines.analytic_gaussian_sigma(epsilon, delta)
+    if noise == "gaussian":
+        # The classical formula is proved below epsilon = 1 only; never less than what is needed.
+        needed = max(needed, baselines.classical_gaussian_sigma(epsilon, delta))
+    return needed * _WIDER
+
+
+def _check(noise: str, epsilon: float, delta: float, releases: int, budget: str) -> None:
+    if noise not in NOISES:
+        raise ValueError(f"noise ({noise!r}) must be one of {', '.join(NOISES)}")
+    if budget not in BUDGETS:
+        raise ValueError(f"budget ({budget!r}) must be one of {', '.join(BUDGETS)}")
+    if not (isinstance(epsilon, int | float) and 0 < epsilon < math.inf):
+        raise ValueError(f"epsilon ({epsilon!r}) must be positive and finite")
+    if not (isinstance(delta, int | float) and 0 <= delta < 1):
+        raise ValueError(f"delta ({delta!r}) must be in [0, 1)")
+    if delta == 0 and noise in (*_GAUSSIAN, "truncated-laplace"):
+        raise ValueError(f"delta ({delta!r}) must be above 0 for {noise} noise")
+    if releases < 1:
+        raise ValueError(f"releases ({releases!r}) must be at least 1")

@@ -1,0 +1,231 @@
+"""Logistic regression by private proximal coordinate descent (seed: section 5.3)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import opendp.prelude as dp
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
+from sklearn.utils import check_random_state  # type: ignore[import-untyped]
+from sklearn.utils.multiclass import type_of_target  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
+
+from opendp_optimal_learn import inputs
+from opendp_optimal_learn.budget import plan
+from opendp_optimal_learn.naive_bayes import _ends_of
+from opendp_optimal_learn.notices import clipped, leaked
+from opendp_optimal_learn.releases import Releases
+
+__all__ = ["PrivateLogisticRegression"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Differentially private logistic regression for two classes, with an l1 penalty.
+
+    Each iteration updates some coordinates, one after the other, by a noisy partial derivative
+    and the proximal operator, and goes on from the mean of its steps. One record is replaced by
+    another between neighbours, and the number of records is public.
+
+    :param epsilon: privacy loss of ``fit``, or of each derivative; see ``budget``
+    :param delta: probability of a larger loss
+    :param noise: as in :class:`PrivateNaiveBayes`. Derivatives have a range of as many
+        sensitivities as there are records, so "optimal-bounded" differs from "optimal" by
+        clipping only, except for a handful of records
+    :param budget: "total" or "per-statistic", each derivative being one
+    :param bounds: public (lower, upper) of the features; they are scaled to [-1, 1]
+    :param classes: public pair of the classes. If None, taken from the data, with a warning
+    :param penalty: weight of the l1 norm of the coefficients
+    :param max_iter: number of iterations
+    :param updates: coordinates updated in each; by default a quarter of them, rounded up
+    :param step: factor of each derivative; 1 in the paper, 4 is the largest that is sure to
+        converge without noise
+    :param fit_intercept: whether a constant feature is added
+    :param random_state: of the choice of coordinates, which reveals nothing; noise is always
+        drawn from the secure source
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(2, size=2000)
+    >>> X = np.column_stack([y + rng.normal(size=2000), rng.normal(size=2000)])
+    >>> model = PrivateLogisticRegression(bounds=(-4, 5), classes=[0, 1], max_iter=5)
+    >>> model.fit(X, y).predict_proba(X).shape
+    (2000, 2)
+    >>> model.spent()[0] <= 1.0
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        noise: str = "optimal",
+        budget: str = "total",
+        bounds: Any = None,
+        classes: Any = None,
+        penalty: float = 1e-8,
+        max_iter: int = 10,
+        updates: int | None = None,
+        step: float = 4.0,
+        fit_intercept: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        """Keep the arguments as they are; ``fit`` checks them."""
+        self.epsilon = epsilon
+        self.delta = delta
+        self.noise = noise
+        self.budget = budget
+        self.bounds = bounds
+        self.classes = classes
+        self.penalty = penalty
+        self.max_iter = max_iter
+        self.updates = updates
+        self.step = step
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        """Two classes only; fits are random, and poor on the small data of the checks."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.classifier_tags.poor_score = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self, X: Any, y: Any) -> PrivateLogisticRegression:  # noqa: N803
+        """Descend along noisy derivatives.
+
+        :param X: one row for each record
+        :param y: its class
+        """
+        self._check_options()
+        dp.enable_features("contrib")
+        X, y = validate_data(self, X, y, dtype=np.float64)  # noqa: N806
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        if kind != "binary":
+            raise ValueError(
+                f"Only binary classification is supported. The type of the target is {kind}."
+            )
+        read = []
+        if self.classes is None:
+            read.append("classes")
+        self.classes_ = np.unique(np.asarray(y if self.classes is None else self.classes))
+        if len(self.classes_) != 2:
+            raise ValueError(
+                f"This classifier needs exactly 2 classes; got {len(self.classes_)} class"
+                f"{'es' if len(self.classes_) != 1 else ''}"
+            )
+        ends = inputs.feature_bounds(self.bounds, X.shape[1])
+        if ends is None:
+            read.append("bounds")
+        self.lower_, self.upper_ = ends if ends is not None else _ends_of(X)
+        if read:
+            leaked(", ".join(read) + (" was" if len(read) == 1 else " were"))
+        outside = ~np.isin(y, self.classes_)
+        if (self.lower_ > X).any() or (self.upper_ < X).any() or outside.any():
+            clipped()
+        # A record of neither class pulls nowhere.
+        signs = np.where(outside, 0.0, np.where(y == self.classes_[1], 1.0, -1.0))
+        self._descend(self._scaled(X), signs)
+        return self
+
+    def _check_options(self) -> None:
+        for name in ("max_iter", "updates"):
+            value = getattr(self, name)
+            if value is None and name == "updates":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise ValueError(f"{name} ({value!r}) must be an integer that is at least 1")
+        if not (math.isfinite(self.penalty) and self.penalty >= 0):
+            raise ValueError(f"penalty ({self.penalty!r}) must be finite and not negative")
+        if not (math.isfinite(self.step) and self.step > 0):
+            raise ValueError(f"step ({self.step!r}) must be positive and finite")
+        plan(self.noise, self.epsilon, self.delta, 1, self.budget)
+
+    def _scaled(self, X: Floats) -> Floats:  # noqa: N803
+        inside = np.clip(X, self.lower_, self.upper_)
+        scaled = 2 * (inside - self.lower_) / (self.upper_ - self.lower_) - 1
+        if not self.fit_intercept:
+            return np.asarray(scaled)
+        return np.hstack([np.ones((len(X), 1)), scaled])
+
+    def _descend(self, features: Floats, signs: Floats) -> None:
+        rows, width = features.shape
+        updates = min(width, self.updates or math.ceil(width / 4))
+        shared = plan(
+            self.noise,
+            float(self.epsilon),
+            float(self.delta),
+            updates * self.max_iter,
+            self.budget,
+        )
+        noisy = Releases(shared)
+        rng = check_random_state(self.random_state)
+        signed = features * signs[:, None]
+        weights = np.zeros(width)
+        threshold = self.penalty * self.step
+        for _ in range(self.max_iter):
+            total = np.zeros(width)
+            margins = signed @ weights
+            for chosen in rng.choice(width, updates, replace=False):
+                # Each term is within [-1, 1]: one record moves the sum by 2 at most.
+                exact = float((expit(-margins) * -signed[:, chosen]).sum())
+                released = noisy.number(exact, sensitivity=2.0, low=-rows, high=rows)
+                moved = weights[chosen] - self.step * released / rows
+                after = math.copysign(max(abs(moved) - threshold, 0.0), moved)
+                margins += (after - weights[chosen]) * signed[:, chosen]
+                weights[chosen] = after
+                total += weights
+            weights = total / updates
+        self.n_iter_ = self.max_iter
+        self.releases_ = noisy.made
+        self._plan = shared
+        table = getattr(noisy.real, "table", None)
+        self._tables = (table,) * noisy.made if table is not None else ()
+        self._weights = weights
+        slopes = weights[1:] if self.fit_intercept else weights
+        self.coef_ = (2 * slopes / (self.upper_ - self.lower_))[None, :]
+        shift = float((slopes * (self.upper_ + self.lower_) / (self.upper_ - self.lower_)).sum())
+        self.intercept_ = np.array([(weights[0] if self.fit_intercept else 0.0) - shift])
+
+    def spent(self, delta: float | None = None) -> tuple[float, float]:
+        """The (epsilon, delta) of everything that ``fit`` has released, by composition.
+
+        With ``budget="per-statistic"`` this is the plain sum unless a delta is given; a delta of
+        1 there, or an infinite epsilon, means that nothing is guaranteed.
+
+        :param delta: the total delta to state it at
+        """
+        check_is_fitted(self, "coef_")
+        return self._plan.spent(delta, self._tables)
+
+    def decision_function(self, X: Any) -> Floats:  # noqa: N803
+        """Logarithms of the odds of the second class.
+
+        :param X: one row for each record
+        """
+        check_is_fitted(self, "coef_")
+        X = validate_data(self, X, dtype=np.float64, reset=False)  # noqa: N806
+        return np.asarray(self._scaled(X) @ self._weights)
+
+    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
+        """Probabilities of the two classes.
+
+        :param X: one row for each record
+        """
+        second = expit(self.decision_function(X))
+        return np.column_stack([1 - second, second])
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
+        """The more probable class.
+
+        :param X: one row for each record
+        """
+        second = (self.decision_function(X) > 0).astype(np.int64)
+        return np.asarray(self.classes_[second])

@@ -1,0 +1,303 @@
+"""Naive Bayes on private statistics: counts, means and spreads (seed: section 5.2)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import opendp.prelude as dp
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
+from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data  # type: ignore[import-untyped]
+
+from opendp_optimal_learn import inputs
+from opendp_optimal_learn.budget import plan
+from opendp_optimal_learn.notices import clipped, leaked
+from opendp_optimal_learn.releases import Releases
+
+__all__ = ["PrivateNaiveBayes"]
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+
+SPREADS = ("variance", "deviation")
+NEIGHBOURS = {"change-one": 2, "add-remove": 1}
+"""In how many cells of one table of counts, and classes, the record of one person can be seen."""
+
+_LEAST_LOG = -700.0
+"""Probabilities below the exponential of this count as that."""
+
+
+class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Differentially private naive Bayes for numerical and categorical features.
+
+    What is released are noisy counts of each class, counts of each category in each class, and
+    means and spreads of each number in each class. All else is computed from these. Sensitivities
+    of means and spreads are computed from *noisy* class counts, so nothing depends on true ones.
+
+    :param epsilon: privacy loss of ``fit``, or of each statistic; see ``budget``
+    :param delta: probability of a larger loss
+    :param noise: "optimal", "optimal-bounded", "truncated-laplace", "gaussian",
+        "analytic-gaussian" or "laplace" (which ignores delta for each single release)
+    :param budget: "total": epsilon and delta are for everything that ``fit`` releases.
+        "per-statistic": for each statistic, as in the paper; together this is no protection
+        unless there are very few
+    :param bounds: public (lower, upper) of the numerical features, numbers or arrays. Data beyond
+        are clipped. If None, taken from the data, with a warning: that is not private
+    :param categorical_features: indices, names or a mask of the categorical columns
+    :param categories: public lists of categories, one for each categorical column. If None, taken
+        from the data, with a warning
+    :param classes: public list of the classes. If None, taken from the data, with a warning
+    :param neighbours: "change-one": one record is replaced by another, and the number of records
+        is public. "add-remove": one record more or less
+    :param spread: "variance" releases variances, "deviation" standard deviations as the paper
+        does, which are more sensitive in large classes
+    :param alpha: added to every noisy count
+    :param least_deviation: the smallest standard deviation, as a part of the bounds' length
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(2, size=2000)
+    >>> X = np.column_stack([y + rng.normal(size=2000), rng.normal(size=2000)])
+    >>> model = PrivateNaiveBayes(epsilon=1.0, delta=1e-6, bounds=(-4, 5), classes=[0, 1])
+    >>> model.fit(X, y).score(X, y) > 0.5
+    True
+    >>> epsilon, delta = model.spent()
+    >>> epsilon <= 1.0
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        noise: str = "optimal",
+        budget: str = "total",
+        bounds: Any = None,
+        categorical_features: Any = None,
+        categories: Any = None,
+        classes: Any = None,
+        neighbours: str = "change-one",
+        spread: str = "variance",
+        alpha: float = 1.0,
+        least_deviation: float = 0.01,
+    ) -> None:
+        """Keep the arguments as they are; ``fit`` checks them."""
+        self.epsilon = epsilon
+        self.delta = delta
+        self.noise = noise
+        self.budget = budget
+        self.bounds = bounds
+        self.categorical_features = categorical_features
+        self.categories = categories
+        self.classes = classes
+        self.neighbours = neighbours
+        self.spread = spread
+        self.alpha = alpha
+        self.least_deviation = least_deviation
+
+    def __sklearn_tags__(self) -> Any:
+        """Fits are random, and poor on the small data of scikit-learn's checks."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.classifier_tags.poor_score = True
+        tags.input_tags.categorical = self.categorical_features is not None
+        return tags
+
+    def fit(self, X: Any, y: Any) -> PrivateNaiveBayes:  # noqa: N803
+        """Release the statistics of the training data.
+
+        :param X: one row for each record
+        :param y: its class
+        """
+        self._check_options()
+        dp.enable_features("contrib")
+        X, y = validate_data(self, X, y, **self._kinds())  # noqa: N806
+        read = []
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        if self.classes is None:
+            read.append("classes")
+            self.classes_ = np.unique(y)
+        else:
+            self.classes_ = np.unique(np.asarray(self.classes))
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"This classifier needs at least 2 classes; got {len(self.classes_)} class"
+            )
+        labels = self._labels(y)
+        columns = inputs.column_indices(
+            self.categorical_features, self.n_features_in_, getattr(self, "feature_names_in_", None)
+        )
+        self.categorical_indices_ = np.array(columns, dtype=np.int64)
+        self.numerical_indices_ = np.setdiff1d(np.arange(self.n_features_in_), columns)
+        self.categories_, found = inputs.category_lists(self.categories, X[:, columns])
+        if found:
+            read.append("categories")
+        codes = inputs.category_codes(X[:, columns], self.categories_)
+        values = inputs.numbers(X[:, self.numerical_indices_])
+        ends = inputs.feature_bounds(self.bounds, values.shape[1])
+        if ends is None and values.shape[1]:
+            read.append("bounds")
+        self.lower_, self.upper_ = ends if ends is not None else _ends_of(values)
+        if read:
+            leaked(", ".join(read) + (" was" if len(read) == 1 else " were"))
+        beyond = (values < self.lower_).any() or (values > self.upper_).any()
+        if beyond or (codes < 0).any() or (labels < 0).any():
+            clipped()
+        width = self.upper_ - self.lower_
+        self._release(np.clip((values - self.lower_) / width, 0.0, 1.0), codes, labels)
+        return self
+
+    def _check_options(self) -> None:
+        if self.spread not in SPREADS:
+            raise ValueError(f"spread ({self.spread!r}) must be one of {', '.join(SPREADS)}")
+        if self.neighbours not in NEIGHBOURS:
+            raise ValueError(
+                f"neighbours ({self.neighbours!r}) must be one of {', '.join(NEIGHBOURS)}"
+            )
+        if not self.alpha > 0:
+            raise ValueError(f"alpha ({self.alpha!r}) must be positive")
+        if not 0 < self.least_deviation < 1:
+            raise ValueError(f"least_deviation ({self.least_deviation!r}) must be in (0, 1)")
+        plan(self.noise, self.epsilon, self.delta, 1, self.budget)
+
+    def _kinds(self) -> dict[str, Any]:
+        """What X may hold."""
+        if self.categorical_features is None:
+            return {"dtype": np.float64}
+        return {"dtype": object, "ensure_all_finite": False}
+
+    def _labels(self, y: npt.NDArray[Any]) -> Codes:
+        index = {value: i for i, value in enumerate(self.classes_.tolist())}
+        return np.array([index.get(v, -1) for v in y.tolist()], dtype=np.int64)
+
+    def _release(self, shares: Floats, codes: Codes, labels: Codes) -> None:
+        """Release everything; from here on only noisy numbers are kept."""
+        classes, rows = len(self.classes_), len(labels)
+        statistics = 1 + codes.shape[1] + 2 * shares.shape[1]
+        touched = statistics * NEIGHBOURS[self.neighbours]
+        shared = plan(self.noise, float(self.epsilon), float(self.delta), touched, self.budget)
+        noisy = Releases(shared)
+        most = rows if self.neighbours == "change-one" else None
+        self.class_count_ = np.array(
+            [noisy.count(int((labels == c).sum()), most) for c in range(classes)]
+        )
+        self.category_count_ = [
+            np.array(
+                [
+                    [
+                        noisy.count(int(((codes[:, j] == k) & (labels == c)).sum()), most)
+                        for k in range(len(known))
+                    ]
+                    for c in range(classes)
+                ]
+            )
+            for j, known in enumerate(self.categories_)
+        ]
+        shape = (classes, shares.shape[1])
+        self.theta_, self.sigma_ = np.zeros(shape), np.zeros(shape)
+        for c in range(classes):
+            group = shares[labels == c]
+            size = max(1, round(self.class_count_[c]))
+            for j in range(shares.shape[1]):
+                self.theta_[c, j], self.sigma_[c, j] = self._moments(noisy, group[:, j], size)
+        self._plan, self._tables = shared, _tables(noisy, statistics, codes.shape[1], touched)
+        self.releases_ = noisy.made
+
+    def _moments(self, noisy: Releases, values: Floats, size: int) -> tuple[float, float]:
+        """A noisy mean and standard deviation of numbers in [0, 1].
+
+        Sums are divided by the larger of the true and the noisy size of the class: one record
+        then moves the mean (from 1/2) and the variance by 1 / size at most, whatever the data.
+        """
+        divisor = max(len(values), size)
+        mean = 0.5 + float((values - 0.5).sum()) / divisor
+        centre = float(values.mean()) if len(values) else 0.5
+        variance = float(((values - centre) ** 2).sum()) / divisor
+        released = noisy.number(mean, sensitivity=1 / size, low=0.0, high=1.0)
+        if self.spread == "variance":
+            square = noisy.number(variance, sensitivity=1 / size, low=0.0, high=0.25)
+            deviation = math.sqrt(square)
+        else:
+            deviation = noisy.number(
+                math.sqrt(variance), sensitivity=1 / math.sqrt(size), low=0.0, high=0.5
+            )
+        return released, max(deviation, self.least_deviation)
+
+    def spent(self, delta: float | None = None) -> tuple[float, float]:
+        """The (epsilon, delta) of everything that ``fit`` has released, by composition.
+
+        With ``budget="per-statistic"`` this is the plain sum unless a delta is given; a delta of
+        1 there, or an infinite epsilon, means that nothing is guaranteed.
+
+        :param delta: the total delta to state it at
+        """
+        check_is_fitted(self, "theta_")
+        return self._plan.spent(delta, self._tables)
+
+    def predict_log_proba(self, X: Any) -> Floats:  # noqa: N803
+        """Logarithms of the classes' probabilities.
+
+        :param X: one row for each record
+        """
+        check_is_fitted(self, "theta_")
+        X = validate_data(self, X, reset=False, **self._kinds())  # noqa: N806
+        codes = inputs.category_codes(X[:, self.categorical_indices_], self.categories_)
+        for j, column in enumerate(self.categorical_indices_):
+            if (codes[:, j] < 0).any():
+                raise ValueError(f"Found unknown categories in column {column} during predict")
+        values = inputs.numbers(X[:, self.numerical_indices_])
+        shares = np.clip((values - self.lower_) / (self.upper_ - self.lower_), 0.0, 1.0)
+        counts = self.class_count_ + self.alpha
+        joint = np.tile(np.log(counts / counts.sum()), (len(X), 1))
+        for c in range(len(self.classes_)):
+            z = (shares - self.theta_[c]) / self.sigma_[c]
+            joint[:, c] += (-0.5 * z**2 - np.log(self.sigma_[c])).sum(axis=1)
+        for j, tallies in enumerate(self.category_count_):
+            smooth = tallies + self.alpha
+            logs = np.log(smooth / smooth.sum(axis=1, keepdims=True))
+            joint += logs[:, codes[:, j]].T
+        normed = joint - logsumexp(joint, axis=1, keepdims=True)
+        return np.asarray(np.maximum(normed, _LEAST_LOG))
+
+    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
+        """Probabilities of the classes.
+
+        :param X: one row for each record
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
+        """The most probable class.
+
+        :param X: one row for each record
+        """
+        best = self.predict_log_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+
+def _ends_of(values: Floats) -> tuple[Floats, Floats]:
+    """Smallest and largest values; a constant feature gets a range of length 1 around it."""
+    low, high = values.min(axis=0), values.max(axis=0)
+    # Floats around a large constant may not have room for less.
+    constant = high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
+    room = np.where(constant, np.maximum(0.5, np.abs(low)), 0.0)
+    return low - room, high + room
+
+
+def _tables(noisy: Releases, statistics: int, categorical: int, touched: int) -> tuple[Any, ...]:
+    """Tables behind the releases that one person can touch, where all of them have one."""
+    if noisy.plan.noise not in ("optimal", "truncated-laplace"):
+        return ()
+    each = touched // statistics
+    whole = getattr(noisy.whole, "table", None)
+    real = getattr(noisy.real, "table", None)
+    counts = each * (1 + categorical)
+    if noisy.plan.noise == "truncated-laplace":
+        return (real,) * touched
+    return (whole,) * counts + (real,) * (touched - counts)

@@ -1,0 +1,115 @@
+"""Every number that leaves the data goes through an OpenDP measurement made here."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import opendp.prelude as dp
+
+from opendp_optimal import GapWarning, make_optimal_bounded_noise, make_optimal_noise
+from opendp_optimal_learn.budget import Plan
+from opendp_optimal_learn.laws import part_of_range
+from opendp_optimal_learn.truncated import make_truncated_laplace
+
+__all__ = ["Releases"]
+
+_LONGEST = 8
+"""Ranges of more sensitivities than this get optimal noise and are clipped: less to gain."""
+_MARGIN = 1 + 1e-6
+"""Sensitivities are taken a millionth larger, for the arithmetic that computes a statistic."""
+_BOUNDED_GAP = 0.05
+
+
+class Releases:
+    """Noisy counts and numbers, all with the same budget each.
+
+    :param plan: what each release gets
+
+    >>> import opendp.prelude as dp
+    >>> from opendp_optimal_learn.budget import plan
+    >>> dp.enable_features("contrib")
+    >>> noisy = Releases(plan("optimal", 1.0, 1e-6, 2))
+    >>> 0 <= noisy.number(0.5, sensitivity=0.1, low=0.0, high=1.0) <= 1
+    True
+    >>> noisy.made
+    1
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        """Nothing is solved or made before it is needed."""
+        self.plan = plan
+        self.made = 0
+        self.whole: dp.Measurement | None = None
+        self.real: dp.Measurement | None = None
+        self._bounded: dict[int, dp.Measurement] = {}
+
+    def count(self, value: int, most: int | None = None) -> float:
+        """Release a count of people, which one of them changes by 1 at most.
+
+        :param value: the count
+        :param most: an upper bound on it that is public, where there is one
+        """
+        self.made += 1
+        if self.plan.noise == "optimal-bounded" and most is not None:
+            length = part_of_range(most, _LONGEST)
+            if length and most >= 1:
+                return self._within(value / most, length) * most
+        if self.plan.noise in ("optimal", "optimal-bounded"):
+            if self.whole is None:
+                space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
+                self.whole = make_optimal_noise(*space, d_in=1, d_out=self._target())
+            noisy = float(self.whole(int(value)))
+        else:
+            noisy = self._add(float(value))
+        return max(0.0, noisy if most is None else min(noisy, float(most)))
+
+    def number(self, value: float, *, sensitivity: float, low: float, high: float) -> float:
+        """Release a number within [low, high], which one person changes by the sensitivity at most.
+
+        :param value: the number
+        :param sensitivity: the most that one person can change it by
+        :param low: public lower bound
+        :param high: public upper bound
+        """
+        self.made += 1
+        width = high - low
+        share = min(max((value - low) / width, 0.0), 1.0)
+        ratio = width / (sensitivity * _MARGIN)
+        if self.plan.noise == "optimal-bounded":
+            length = part_of_range(ratio, _LONGEST)
+            if length:
+                return low + width * self._within(share, length)
+        noisy = self._add(share * ratio) / ratio
+        return low + width * min(max(noisy, 0.0), 1.0)
+
+    def _target(self) -> Any:
+        return (self.plan.epsilon, self.plan.delta) if self.plan.delta else self.plan.epsilon
+
+    def _within(self, share: float, length: int) -> float:
+        """Release a place in [0, 1] where a step of at most 1 / length is to be hidden."""
+        if length not in self._bounded:
+            space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", GapWarning)
+                self._bounded[length] = make_optimal_bounded_noise(
+                    *space, 1.0, self._target(), range=(0.0, float(length)), gap=_BOUNDED_GAP
+                )
+        # A step of exactly 1 would be one float too many after rounding.
+        inner = length * (2 - _MARGIN)
+        return min(max(float(self._bounded[length](share * inner)) / inner, 0.0), 1.0)
+
+    def _add(self, value: float) -> float:
+        if self.real is None:
+            self.real = self._measurement()
+        return float(self.real(value))
+
+    def _measurement(self) -> dp.Measurement:
+        space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+        if self.plan.noise == "laplace":
+            return dp.m.make_laplace(*space, scale=(1 + 1e-9) / self.plan.epsilon)
+        if self.plan.sigma is not None:
+            return dp.m.make_gaussian(*space, scale=self.plan.sigma)
+        if self.plan.noise == "truncated-laplace":
+            return make_truncated_laplace(*space, 1.0, (self.plan.epsilon, self.plan.delta))
+        return make_optimal_noise(*space, d_in=1.0, d_out=self._target())

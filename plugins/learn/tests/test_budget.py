@@ -1,0 +1,110 @@
+import math
+
+import numpy as np
+import opendp.prelude as dp
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opendp_optimal.spec.baselines import analytic_gaussian_delta
+from opendp_optimal_learn import NOISES, composed_delta, plan
+
+
+def by_enumeration(epsilon, each, releases):
+    """All 2^k outcomes of k randomised responses."""
+    chance = math.exp(each) / (1 + math.exp(each))
+    total = 0.0
+    for outcome in range(2**releases):
+        lies = outcome.bit_count()
+        p = chance ** (releases - lies) * (1 - chance) ** lies
+        q = chance**lies * (1 - chance) ** (releases - lies)
+        total += max(p - math.exp(epsilon) * q, 0.0)
+    return total
+
+
+@pytest.mark.parametrize("releases", [1, 2, 5, 9])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
+def test_composition_is_that_of_randomised_responses(releases, epsilon):
+    expected = by_enumeration(epsilon, 0.4, releases)
+    assert composed_delta(epsilon, 0.4, 0.0, releases) == pytest.approx(expected, rel=1e-8)
+
+
+def test_composition_of_deltas_alone():
+    assert composed_delta(100.0, 0.1, 0.01, 10) == pytest.approx(1 - 0.99**10)
+
+
+@given(
+    st.floats(0.1, 5), st.floats(1e-9, 0.1), st.integers(1, 400), st.sampled_from(sorted(NOISES))
+)
+def test_no_plan_spends_more_than_its_total(epsilon, delta, releases, noise):
+    made = plan(noise, epsilon, delta, releases)
+    spent = made.spent()
+    assert spent[1] == delta
+    assert spent[0] <= epsilon * (1 + 1e-6)
+    if made.sigma is None and releases > 1:
+        assert made.epsilon >= epsilon / releases * (1 - 1e-6)
+
+
+def test_a_plan_that_gives_more_would_be_caught():
+    made = plan("optimal", 1.0, 1e-6, 50)
+    assert composed_delta(1.0, made.epsilon * 1.02, made.delta, 50) > 1e-6
+
+
+def test_gaussian_noise_is_that_of_one_release_of_larger_sensitivity():
+    made = plan("analytic-gaussian", 0.7, 1e-5, 16)
+    assert analytic_gaussian_delta(made.sigma / 4, 0.7) <= 1e-5
+    assert analytic_gaussian_delta(made.sigma / 4 * 0.999, 0.7) > 1e-5
+
+
+def test_per_statistic_says_what_it_means_in_total():
+    assert plan("optimal", 1.0, 0.1, 30, "per-statistic").spent() == (30.0, 1.0)
+    made = plan("optimal", 1.0, 0.1, 3, "per-statistic")
+    assert made.spent() == (3.0, pytest.approx(0.3))
+    assert made.spent(0.2)[0] == math.inf
+    assert made.spent(0.28)[0] <= 3.0
+
+
+def test_pure_budgets_divide():
+    assert plan("laplace", 1.0, 0.0, 10).epsilon == pytest.approx(0.1, rel=1e-6)
+    assert plan("optimal", 1.0, 0.0, 10).delta == 0.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("uniform", 1.0, 0.1, 1), "noise"),
+        (("optimal", 0.0, 0.1, 1), "epsilon"),
+        (("optimal", math.nan, 0.1, 1), "epsilon"),
+        (("optimal", 1.0, 1.0, 1), "delta"),
+        (("gaussian", 1.0, 0.0, 1), "delta"),
+        (("truncated-laplace", 1.0, 0.0, 1), "delta"),
+        (("optimal", 1.0, 0.1, 0), "releases"),
+        (("optimal", 1.0, 0.1, 1, "all"), "budget"),
+        (("optimal", 1e-3, 0.0, 100), "too small for 100 releases"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, named):
+    with pytest.raises(ValueError, match=named):
+        plan(*arguments)
+
+
+def test_tables_make_the_account_tighter():
+    from opendp_optimal import solve
+
+    made = plan("optimal", 1.0, 1e-6, 20)
+    table = solve(made.epsilon, made.delta)
+    loose, tight = made.spent(), made.spent(tables=(table,) * 20)
+    assert tight[0] <= loose[0] <= 1.0
+
+
+def test_native_maps_agree_with_plans():
+    from opendp_optimal_learn import Releases
+
+    made = Releases(plan("laplace", 1.0, 1e-6, 12))
+    made.number(0.5, sensitivity=0.1, low=0, high=1)
+    assert made.real.map(1.0) <= made.plan.epsilon
+    made = Releases(plan("analytic-gaussian", 1.0, 1e-6, 12))
+    made.number(0.5, sensitivity=0.1, low=0, high=1)
+    assert made.real.map(1.0) == pytest.approx(1 / (2 * made.plan.sigma**2))
+    assert isinstance(made.real, dp.Measurement)
+    assert np.isfinite(made.plan.sigma)

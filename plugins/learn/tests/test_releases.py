@@ -1,0 +1,104 @@
+import numpy as np
+import opendp.prelude as dp
+import pytest
+from scipy import stats
+
+from opendp_optimal.spec.baselines import expected_loss
+from opendp_optimal_learn import (
+    NOISES,
+    Releases,
+    make_truncated_laplace,
+    plan,
+    truncated_table,
+)
+from opendp_optimal_learn.laws import LAWS, bounded_law, bounded_table, law, part_of_range
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_releases_stay_within_their_range(noise):
+    made = Releases(plan(noise, 0.5, 1e-3, 4))
+    for value in (0.0, 0.3, 1.0):
+        assert 0 <= made.number(value, sensitivity=0.3, low=0, high=1) <= 1
+        assert -2 <= made.number(value, sensitivity=1e-3, low=-2, high=3) <= 3
+    for value in (0, 3):
+        assert 0 <= made.count(value, most=5) <= 5
+        assert made.count(value) >= 0
+    assert made.made == 10
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_with_a_large_budget_releases_are_accurate(noise):
+    made = Releases(plan(noise, 8.0, 1e-3, 1))
+    assert abs(made.number(0.3, sensitivity=0.01, low=0, high=1) - 0.3) < 0.1
+    assert abs(made.count(100, most=1000) - 100) < 5
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.1), (0.1, 1e-6), (5.0, 0.25)])
+def test_truncated_laplace_is_exactly_private_and_has_its_loss(epsilon, delta):
+    table = truncated_table(epsilon, delta)
+    table.verify()
+    assert table.delta_at(epsilon) <= delta
+    assert table.upper == pytest.approx(
+        expected_loss("truncated_laplace", epsilon, delta), rel=5e-3
+    )
+
+
+def test_truncated_laplace_as_a_measurement():
+    space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    made = make_truncated_laplace(*space, 2.0, (1.0, 0.1))
+    assert made.map(2.0) == (1.0, 0.1)
+    assert made.map(1.0)[0] < 1.0
+    with pytest.raises(Exception, match="at most"):
+        made.map(2.5)
+    radius = 2 * (truncated_table(1.0, 0.1).radius + 1) / truncated_table(1.0, 0.1).cells
+    assert all(abs(made(0.0)) <= radius for _ in range(50))
+    with pytest.raises(ValueError, match="delta"):
+        truncated_table(1.0, 0.0)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_laws_have_the_mean_loss_of_their_mechanism(name):
+    rng = np.random.default_rng(1)
+    draws = np.abs(law(name, 1.0, 0.1).sample(rng, (200_000,)))
+    known = {
+        "gaussian": stats.norm.expect(np.abs) * np.sqrt(2 * np.log(12.5)),
+        "analytic-gaussian": expected_loss("analytic_gaussian", 1.0, 0.1),
+        "truncated-laplace": truncated_table(1.0, 0.1).upper,
+        "laplace": 1.0,
+    }
+    if name == "optimal":
+        from opendp_optimal import solve
+
+        known[name] = solve(1.0, 0.1).upper
+    # Six standard errors: a false alarm once in 10^8 runs.
+    assert abs(draws.mean() - known[name]) < 6 * draws.std() / np.sqrt(len(draws))
+
+
+def test_law_with_a_point_mass():
+    rng = np.random.default_rng(2)
+    draws = law("optimal", 1.0, 0.75).sample(rng, (100_000,))
+    from opendp_optimal import solve
+
+    table = solve(1.0, 0.75)
+    share = table.atom / table.total
+    assert share > 0.1
+    assert abs((draws == 0).mean() - share) < 6 * np.sqrt(share / 100_000)
+
+
+@pytest.mark.parametrize("answer", [0.0, 0.7, 2.0])
+def test_bounded_law_is_that_of_the_secure_releases(answer):
+    drawn = bounded_law(1.0, 0.1, 2).release(np.random.default_rng(3), np.full(20_000, answer))
+    release = bounded_table(1.0, 0.1, 2).releaser()
+    secure = np.array([release(answer) for _ in range(5000)])
+    # The answer itself may be released, rounded to the grid in one of the two.
+    drawn, secure = drawn.round(4), secure.round(4)
+    assert stats.ks_2samp(drawn, secure).pvalue > 1e-7
+    shifted = np.clip(drawn + 0.1, 0, 2)
+    assert stats.ks_2samp(shifted, secure).pvalue < 1e-7  # the test can fail
+
+
+def test_parts_of_ranges_never_exceed_the_range():
+    for ratio in np.linspace(1, 40, 200):
+        assert part_of_range(ratio) <= ratio
+    with pytest.raises(ValueError, match="name"):
+        law("uniform", 1.0, 0.1)
