@@ -142,9 +142,9 @@ class BoundedTable:
         """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
         proofs.prove_private(self.weights, self._above)
         proofs.prove_caps(self.weights, self._above)
-        if self.upper < proofs.expected_cost(self.weights, self._above):
+        if not self.upper >= proofs.expected_cost(self.weights, self._above):
             raise CertificateError(f"upper ({self.upper}) is below the expected loss")
-        if self.lower > proofs.prove_bound(self.dual, self._below):
+        if not self.lower <= proofs.prove_bound(self.dual, self._below):
             raise CertificateError(f"lower ({self.lower}) is above what the prices prove")
 
     def delta_at(self, epsilon: float, apart: int | None = None) -> float:
