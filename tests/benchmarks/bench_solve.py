@@ -151,7 +151,9 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds for each peer run")
     parser.add_argument("--gap", type=float, default=0.03, help="relative gap asked of both")
-    parser.add_argument("--cuts", type=int, nargs="+", default=[1], help="cuts a round to try; the paper adds one")
+    parser.add_argument(
+        "--cuts", type=int, nargs="+", default=[1], help="cuts a round to try; the paper adds one"
+    )
     parser.add_argument("--repeats", type=int, default=5, help="solve runs; the median counts")
     parser.add_argument("--loss", default="l1", choices=["l1", "l2"])
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
