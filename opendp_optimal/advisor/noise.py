@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from fractions import Fraction
@@ -241,10 +242,21 @@ def _unit(table: NoiseTable, request: Request) -> float:
 
 
 def _table_loss(table: NoiseTable, request: Request) -> float:
-    loss = request.loss
-    if table.kind == "real" and moments.power(loss) == 0:
-        loss = moments.scaled(loss, request.sensitivity)
-    return table.mean_loss(loss) * _unit(table, request)
+    loss, power = request.loss, moments.power(request.loss)
+    if power:
+        name = "l2" if power == 2 else "l1"
+        # Noise without end is symmetric and knows two losses; pinball losses are half of l1 there.
+        exact = table.tail is None
+        mean = table.mean_loss(loss) if exact else moments.even(loss) * table.mean_loss(name)
+        return mean * _unit(table, request)
+    if table.tail is None:
+        unit = 1.0 if table.kind == "integer" else request.sensitivity
+        return table.mean_loss(moments.scaled(loss, unit))
+    if table.kind == "real":
+        return moments.real_loss("staircase", table.epsilon, 0.0, loss, request.sensitivity)
+    if table.cells == 1:
+        return moments.discrete_laplace_loss(table.epsilon, loss)
+    return math.inf
 
 
 def _call(request: Request, epsilon: float, delta: float, loss: Loss) -> str:
