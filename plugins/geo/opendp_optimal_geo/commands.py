@@ -265,12 +265,12 @@ def figure_command(
 
 
 def _figure_2(data: Path, output: Path, source: str, as_json: bool) -> None:
-    from opendp_optimal_geo.experiments import _places
+    from opendp_optimal_geo.experiments import places
     from opendp_optimal_geo.plots import plot_elimination
     from opendp_optimal_geo.population import Population
     from opendp_optimal_geo.regions import rectangle
 
-    points = _places(data, source)
+    points = places(data, source)
     region = rectangle(np.median(points, axis=0), 3000.0, 2000.0, angle=29.0)
     people = Population(points, budget=1e-4)
     answer = people.range_count(region, budget=1e-4)

@@ -110,7 +110,12 @@ def _square(points: FloatArray, width: float, rng: np.random.Generator) -> tuple
             return region, inside
 
 
-def _places(folder: Path, source: str) -> FloatArray:
+def places(folder: Path, source: str) -> FloatArray:
+    """Return one of the sets of points.
+
+    :param folder: where the data is
+    :param source: "pickups", "accidents" or "collisions"
+    """
     load = {
         "pickups": datasets.pickups,
         "accidents": datasets.accidents,
@@ -145,7 +150,7 @@ def figure_3(
     :param seed: of the simulation generator that draws users and ranges
     :param progress: called with work done and to do
     """
-    rng, places = np.random.default_rng(seed), _places(folder, source)
+    rng, spots = np.random.default_rng(seed), places(folder, source)
     methods = list(_methods(list(SPLITS)))
     figure = Figure("3", f"range counts, {source}", "rho per m^2", "relative count error")
     total, done = len(widths) * len(budgets) * repetitions, 0
@@ -153,7 +158,7 @@ def figure_3(
         for budget in budgets:
             results: dict[str, list[tuple[float, float]]] = {name: [] for name, _ in methods}
             for _ in range(repetitions):
-                points = _sample(places, USERS, rng)
+                points = _sample(spots, USERS, rng)
                 region, inside = _square(points, width, rng)
                 for name, options in methods:
                     answer = Population(points, budget=budget).range_count(
@@ -196,11 +201,11 @@ def figure_4(
     :param seed: of the simulation generator that draws users and places
     :param progress: called with work done and to do
     """
-    rng, places = np.random.default_rng(seed), _places(folder, source)
+    rng, spots = np.random.default_rng(seed), places(folder, source)
     methods = list(_methods(["c4", "log-c10"]))
     figure = Figure("4", f"kernel density, {source}", "rho per m^2", "absolute error")
     total, done = len(bandwidths) * len(budgets) * repetitions, 0
-    points = _sample(places, users, rng)
+    points = _sample(spots, users, rng)
     corners = np.quantile(points, [0.02, 0.98], axis=0)
     for bandwidth in bandwidths:
         for budget in budgets:
@@ -298,7 +303,7 @@ def figure_6(
     :param seed: of the simulation generator that draws users and ranges
     :param progress: called with work done and to do
     """
-    rng, places = np.random.default_rng(seed), _places(folder, source)
+    rng, spots = np.random.default_rng(seed), places(folder, source)
     methods = list(_methods(["c4", "log-c10"]))
     figure = Figure("6", f"many range counts, {source}", "m or B", "mean relative count error")
     middle = budgets[len(budgets) // 2]
@@ -308,7 +313,7 @@ def figure_6(
     for panel, m, budget, x in cells:
         results: dict[str, list[tuple[float, float]]] = {name: [] for name, _ in methods}
         for _ in range(repetitions):
-            points = _sample(places, USERS, rng)
+            points = _sample(spots, USERS, rng)
             ranges = [_square(points, width, rng) for _ in range(m)]
             for name, options in methods:
                 people = Population(points, budget=budget)
@@ -348,7 +353,7 @@ def figure_8(
     :param seed: of the simulation generator that draws users and ranges
     :param progress: called with work done and to do
     """
-    rng, places = np.random.default_rng(seed), _places(folder, source)
+    rng, spots = np.random.default_rng(seed), places(folder, source)
     methods = [
         (f"{name}{'' if shift else ' NoShift'}", {**options, "shift": shift})
         for name, options in _methods(["log-c10"])
@@ -361,7 +366,7 @@ def figure_8(
         for budget in budgets:
             results: dict[str, list[tuple[float, float]]] = {name: [] for name, _ in methods}
             for _ in range(repetitions):
-                points = _sample(places, USERS, rng)
+                points = _sample(spots, USERS, rng)
                 region, inside = _square(points, width, rng)
                 for name, options in methods:
                     answer = Population(points, budget=budget).range_count(

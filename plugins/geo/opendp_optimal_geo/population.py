@@ -439,6 +439,9 @@ class Population:
             raise ValueError(
                 f"component ({component!r}) has {dimension} coordinates, {score.dimension} wanted"
             )
+        limit = self.grid * 2.0**31
+        if score.extent >= limit:
+            raise ValueError(f"coordinates (up to {score.extent:g}) must be below {limit:g}")
         split = shares(("even", 1) if baseline else looks, budget)
         allotment = self.allotment(budget)
         check_ticks(allotment, split)

@@ -46,6 +46,11 @@ class SignedDistance:
         """Length of the points."""
         return 2
 
+    @property
+    def extent(self) -> float:
+        """The largest coordinate of the region, in size."""
+        return float(np.abs(self.region.bounds).max())
+
     def __call__(self, points: FloatArray) -> FloatArray:
         """Return the score of every row."""
         if self._frame is not None:
@@ -125,6 +130,11 @@ class DistanceTo:
     def dimension(self) -> int:
         """Length of the points."""
         return len(self.point)
+
+    @property
+    def extent(self) -> float:
+        """The largest coordinate of the point, in size."""
+        return float(np.abs(self.point).max())
 
     def __call__(self, points: FloatArray) -> FloatArray:
         """Return the score of every row."""

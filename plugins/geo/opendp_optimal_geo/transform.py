@@ -86,6 +86,8 @@ def _make_score(
             f"{score.dimension} floats under l2_distance"
         )
     size = score.dimension
+    if score.extent > FARTHEST:
+        raise ValueError(f"coordinates (up to {score.extent:g}) must be at most {FARTHEST:g}")
     slack = Fraction(2 * SCORE_ERROR * FARTHEST) * size
 
     def function(data: Any) -> float:

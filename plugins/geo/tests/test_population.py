@@ -264,6 +264,8 @@ def test_other_bad_arguments_charge_nothing():
         (lambda: people.nearest((0, math.nan), 1, budget=1e-3), "point"),
         (lambda: people.nearest((0, 0, 0), 1, budget=1e-3), "point"),
         (lambda: people.kde((0, 0), 0.0, budget=1e-3), "bandwidth"),
+        (lambda: people.kde((0, 1e12), 1.0, budget=1e-3), "coordinates"),
+        (lambda: people.range_count(rectangle((1e12, 0), 9, 9), budget=1e-3), "coordinates"),
         (lambda: people.threshold(SQUARE, 0.5, budget=1e-3), "central_budget"),
         (lambda: people.density_map((0, 0, 0, 1), 10, 5.0, budget=1e-3), "bounds"),
     ):

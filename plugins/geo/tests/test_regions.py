@@ -105,3 +105,20 @@ def test_bad_rectangles():
         rectangle((0, math.nan), 1, 1)
     with pytest.raises(ValueError, match="angle"):
         rectangle((0, 0), 1, 1, angle=math.nan)
+
+
+@pytest.mark.parametrize("region", REGIONS, ids=["box", "turned", "hole", "multi", "round"])
+@given(st.integers(0, 2**32 - 1))
+def test_rounded_scores_keep_their_lipschitz_constant(region, seed):
+    """What the noise is scaled for: scores on their grid, far from the origin."""
+    from opendp_optimal_geo._looker import SCORE_STEPS, lipschitz
+
+    rng = np.random.default_rng(seed)
+    grid = 2.0**-4
+    moved = shapely.transform(region, lambda xy: xy * 1000.0 + [5e7, -5e7])
+    one = np.rint(rng.uniform(-5e4, 5e4, (200, 2)) / grid) + np.array([5e7, -5e7]) / grid
+    other = one + rng.integers(-3, 4, one.shape)
+    score, step = SignedDistance(moved), grid / SCORE_STEPS
+    a, b = (np.rint(score(p * grid) / step) * step for p in (one, other))
+    apart = np.hypot(*(one - other).T) * grid
+    assert (np.abs(a - b) <= lipschitz(2) * apart).all()

@@ -1,0 +1,97 @@
+"""The experiments run, on a small made-up folder always and on the real one where it is."""
+
+import csv
+import gzip
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from opendp_optimal_geo import datasets, experiments
+from opendp_optimal_geo.commands import geo
+
+
+@pytest.fixture(scope="module")
+def small_folder(tmp_path_factory):
+    """A folder laid out like the real one, with simulated data."""
+    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+    for name in ("geo", "nyc_collisions", "mnist", "income"):
+        (folder / name).mkdir()
+    spots = np.array([-73.95, 40.75]) + rng.normal(0.0, 0.02, (400, 2))
+    with gzip.open(folder / datasets.PICKUPS, "wt") as file:
+        file.write("lng,lat,count\n" + "".join(f"{x},{y},2\n" for x, y in spots.tolist()))
+    with gzip.open(folder / datasets.ACCIDENTS, "wt") as file:
+        file.write("lng,lat\n" + "".join(f"{x + 73.8},{y + 11}\n" for x, y in spots.tolist()))
+    with gzip.open(folder / datasets.COLLISIONS, "wt") as file:
+        file.write("crash_date,latitude,longitude\n,,\n1,0.0,0.0\n")
+        file.write("".join(f"1,{y},{x}\n" for x, y in spots.tolist()))
+    for name, images in ((datasets.IMAGES, 60), (datasets.TEST_IMAGES, 5)):
+        head = np.array([2051, images, 28, 28], ">i4").tobytes()
+        pixels = rng.integers(0, 256, images * 784).astype(np.uint8).tobytes()
+        with gzip.open(folder / name, "wb") as file:
+            file.write(head + pixels)
+    with gzip.open(folder / datasets.HOUSEHOLDS, "wt") as file:
+        file.write("income\n" + "".join(f"{x}\n" for x in rng.integers(0, 10**5, 300).tolist()))
+    return folder
+
+
+SMALL = {
+    "3": {"widths": (1000.0,), "budgets": (1e-5, 1e-4)},
+    "4": {"bandwidths": (500.0,), "budgets": (1e-4,), "users": 500},
+    "5": {"ks": (5,), "budgets": (1e-3,)},
+    "6": {"queries": (2, 4), "budgets": (1e-4, 1e-3)},
+    "8": {"widths": (1000.0,), "budgets": (1e-5,)},
+    "9": {"households": 200, "fractions": (0.05,), "budgets": (1e-2, 1e-1)},
+}
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_every_figure_has_numbers(name, small_folder):
+    steps = []
+    result = experiments.FIGURES[name](
+        small_folder,
+        repetitions=2,
+        progress=lambda done, total: steps.append((done, total)),
+        **SMALL[name],
+    )
+    assert steps[-1][0] == steps[-1][1]
+    methods = {row.method.split()[0] for row in result.rows}
+    assert methods >= {"BM_1", "PM_1"}
+    for row in result.rows:
+        assert 0.0 <= row.saving <= 1.0
+        assert row.error >= 0.0
+        if row.method.startswith("BM"):
+            assert row.saving == pytest.approx(0.0, abs=1e-6)
+
+
+def test_one_command_per_figure(small_folder, tmp_path):
+    pytest.importorskip("matplotlib", reason="the extra opendp-optimal-geo[plot] is missing")
+    picture, table = tmp_path / "9.png", tmp_path / "9.csv"
+    options = ["--data", str(small_folder), "--output", str(picture)]
+    arguments = ["figure", "3", *options, "--table", str(table), "--repetitions", "1", "--json"]
+    result = CliRunner().invoke(geo, [*arguments, "--source", "collisions"])
+    assert result.exit_code == 0, result.output
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert len(rows) == len(json.loads(result.stdout)["rows"]) > 20
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    result = CliRunner().invoke(geo, ["figure", "2", *options, "--source", "accidents"])
+    assert result.exit_code == 0, result.output
+    assert "look 1" in result.stdout
+
+
+def test_bad_sources(small_folder):
+    with pytest.raises(ValueError, match="source"):
+        experiments.figure_3(small_folder, source="taxis")
+
+
+def test_claims_on_real_data(data_folder):
+    """Many queries: PM below BM; one query: large savings at a large budget."""
+    many = experiments.figure_6(data_folder, repetitions=1, queries=(56,), budgets=(1e-3,))
+    error = {row.method: row.error for row in many.rows}
+    assert error["PM_0 log-c10"] < 0.8 * error["BM_0"]
+    assert error["PM_1 log-c10"] < 0.8 * error["BM_1"]
+    one = experiments.figure_3(data_folder, repetitions=2, widths=(2000.0,), budgets=(1e-3,))
+    assert all(row.saving > 0.85 for row in one.rows if row.method.endswith(("c64", "log-c10")))
+    assert len(datasets.pickups(data_folder)) == 315_055
+    assert datasets.images(data_folder)[0].shape == (60_000, 784)
