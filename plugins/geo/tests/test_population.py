@@ -395,3 +395,22 @@ class Budgets(RuleBasedStateMachine):
 
 TestBudgets = Budgets.TestCase
 TestBudgets.settings = settings(max_examples=25, stateful_step_count=10, deadline=None)
+
+
+@pytest.mark.parametrize(("method", "most"), [("distance", 80), ("point", 96)])
+def test_memory_per_user_is_bounded(method, most):
+    """17 bytes between queries; during one, a bounded number more, and blocks of fixed size."""
+    import tracemalloc
+
+    users = 400_000
+    points = np.random.default_rng(0).normal(0.0, 2000.0, (users, 2)).astype(np.float32)
+    people = Population(points, budget=1e-3)
+    assert people.bytes_per_user == 17.0
+    people.range_count(SQUARE, budget=1e-4, method=method)  # makes the tables
+    tracemalloc.start()
+    try:
+        people.range_count(SQUARE, budget=1e-6, method=method)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < most * users + 12e6
