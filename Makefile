@@ -27,7 +27,7 @@ WORKERS ?= 2
 DEMO ?= build/demo
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help install demo test reference lint types layers check gains bench bundle wheels clean
+.PHONY: help install demo test reference lint types layers check gains bench bundle trust bounds lock wheels clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -74,6 +74,16 @@ bundle: $(STAMP) ## solve the tables that come with the package again
 		--epsilon 0.01,0.02,0.05,0.1,0.2,0.5,1,2,3,5,10 \
 		--delta 1e-3,1e-4,1e-5,1e-6,1e-7,1e-8,1e-9,1e-10
 	cp build/bundle/tables-1/*.noise opendp_optimal/table/bundled/
+
+trust: $(STAMP) ## attacks, audits and faults in depth; rewrites the page of evidence
+	$(BIN)/python -m tests.trust.evidence
+
+bounds: $(STAMP) ## run-time dependencies at both ends of their bounds
+	$(BIN)/python -m tests.trust.bounds
+
+lock: $(STAMP) ## pin what is installed, for environments like this one
+	@echo '# Every package the tests were run with, by `make lock`.' > requirements-dev.lock
+	$(BIN)/python -m pip freeze --exclude-editable >> requirements-dev.lock
 
 wheels: $(STAMP) ## build the core wheel and every plugin's
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . $(foreach p,$(PLUGINS),./$(p))

@@ -180,7 +180,8 @@ def test_stray_files_do_not_stop_the_search():
         place.write_bytes(MAGIC + struct.pack("<I", len(text)) + text)
     (directory / "deep.noise").write_bytes(MAGIC + struct.pack("<I", 90_000) + b"[" * 90_000)
     (directory / "folder.noise").mkdir()
-    assert cache.load_dominating(real.problem) is None
+    found = cache.load_dominating(real.problem)
+    assert found is None or (found.epsilon <= 0.77 and found.delta <= 0.03)
     solve(0.77, 0.03, gap=0.5)
 
 
