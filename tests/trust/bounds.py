@@ -84,7 +84,9 @@ def main(argv: list[str]) -> int:
             capture_output=True,
             text=True,
         )
-        last = tests.stdout.strip().splitlines()[-1] if tests.stdout.strip() else tests.stderr[-200:]
+        last = (
+            tests.stdout.strip().splitlines()[-1] if tests.stdout.strip() else tests.stderr[-200:]
+        )
         print(tests.stdout[-3000:] if tests.returncode else "", end="")
         print(f"{end}: {last}\n  {versions(python)}", flush=True)
         found = re.search(r"(\d+) passed", last)

@@ -8,6 +8,7 @@ being written and read again. ``FuzzError`` says what went wrong, with the input
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import random
@@ -33,7 +34,7 @@ VALUES: list[Any] = [
     10**30, "", "x", "0x1p0", "0x1p-1074", "inf", "nan", "-inf", "0x1p99999", [], {}, [[]], [1, 2],
     {"a": 1}, "l1", "l2", "pinball:0.5", "pinball:nan", "custom:x:00", "9" * 50, "\ud83d\ude00",
 ]  # fmt: skip
-TEXT = list("0123456789.,-+eE:;/\\\"'[]{}()<>= \n\tnaifNULPOYGM") + ["\u00e9", "\U0001f600"]
+TEXT = [*list("0123456789.,-+eE:;/\\\"'[]{}()<>= \n\tnaifNULPOYGM"), "é", "😀"]
 
 
 CHUNK = 256
@@ -181,10 +182,8 @@ def noise_table(rng: random.Random) -> bool:
         if not isinstance(changed, dict):
             changed = {"version": 1}
         candidate = format.seal(format.MAGIC, changed, arrays)
-    try:
+    with contextlib.suppress(TableFormatError):
         format.peek(candidate)
-    except TableFormatError:
-        pass
     try:
         table = format.decode(candidate)
     except (TableFormatError, CertificateError):
@@ -229,10 +228,8 @@ def bounded_table(rng: random.Random) -> bool:
         if not isinstance(changed, dict):
             changed = {"version": 1}
         candidate = format.seal(bounded_files.MAGIC, changed, arrays)
-    try:
+    with contextlib.suppress(TableFormatError):
         bounded_files.peek(candidate)
-    except TableFormatError:
-        pass
     try:
         table = bounded_files.decode(candidate)
     except (TableFormatError, CertificateError):
@@ -316,9 +313,9 @@ def _commands() -> list[tuple[list[str], click.Command]]:
 
 
 ARGUMENTS = [
-    "1", "0", "-1", "1e-6", "nan", "inf", "-inf", "1e999", "0x10", "1,2", "1,,2", ",", "", " ", "--",
-    "-", "-h", "l1", "pinball:2", "-o", "--json", "--gap", "0.5", "\u00e9", "9" * 40, "1_0", "even:3",
-    "--no-such-option", "--json=1", "=", "@x", "%s", "{}",
+    "1", "0", "-1", "1e-6", "nan", "inf", "-inf", "1e999", "0x10", "1,2", "1,,2", ",", "", " ",
+    "--", "-", "-h", "l1", "pinball:2", "-o", "--json", "--gap", "0.5", "\u00e9", "9" * 40, "1_0",
+    "even:3", "--no-such-option", "--json=1", "=", "@x", "%s", "{}",
 ]  # fmt: skip
 
 

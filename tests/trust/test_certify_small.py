@@ -22,7 +22,10 @@ ONE = 1 << BITS
 
 def law(rng: random.Random, count: int, zeros: bool = True) -> np.ndarray:
     """Integer weights with sum TOTAL, some of them 0, some tiny."""
-    parts = [rng.choice((0, 1, 1, 5, 50, 500, 10**6)) if zeros else rng.randrange(1, 99) for _ in range(count)]
+    parts = [
+        rng.choice((0, 1, 1, 5, 50, 500, 10**6)) if zeros else rng.randrange(1, 99)
+        for _ in range(count)
+    ]
     parts[count // 2] += 1
     whole = sum(parts)
     weights = [TOTAL * p // whole for p in parts]
@@ -78,7 +81,7 @@ def test_delta_units_between_whole_shifts(part):
     growth = Fraction(exp_bounds(0.4)[0], ONE)
     for weights, whole in itertools.product(laws(), (0, 1, 2)):
         shift = whole + part
-        if not 0 < shift:
+        if not shift > 0:
             continue
         plainly = weights.tolist()
         falls = [max(plain(plainly, m, growth), plain(plainly, -m, growth)) for m in range(5)]
@@ -315,7 +318,7 @@ def test_pure_profile(epsilon, shift):
         def fall(m, both=both):
             total = Fraction(0)
             for i, v in enumerate(both):
-                other = both[i - m] if 0 <= i - m else Fraction(0)
+                other = both[i - m] if i - m >= 0 else Fraction(0)
                 total += max(Fraction(0), v - growth * other)
             return total if m else Fraction(0)
 
@@ -368,7 +371,9 @@ def plain_bound(dual, cost, epsilon, delta, support=None, impossible=None):
     unit = Fraction(1, 2**dual.scale)
     growth = Fraction(exp_bounds(min(epsilon, 64.0))[1], ONE)
     rows = []
-    for m, b, s in zip(dual.shifts.tolist(), dual.budget.tolist(), dual.slack.tolist(), strict=True):
+    for m, b, s in zip(
+        dual.shifts.tolist(), dual.budget.tolist(), dual.slack.tolist(), strict=True
+    ):
         if dual.mirrored:
             rows.append((m, Fraction(b, 2), [Fraction(v, 2) for v in s]))
             rows.append((-m, Fraction(b, 2), [Fraction(v, 2) for v in s[::-1]]))

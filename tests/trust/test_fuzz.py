@@ -260,5 +260,3 @@ def test_findings_in_budgets(tmp_path):
         place.write_bytes(json.dumps(header).encode() + b"\n" + body)
         with pytest.raises(ValueError, match="budgets"):
             load_ledger(place)
-
-
