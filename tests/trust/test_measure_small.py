@@ -1,0 +1,302 @@
+"""Measurements, number by number: a table with scripted draws in place of the real one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opendp_optimal import solve
+from opendp_optimal.measure import grid as module
+from opendp_optimal.measure.design import Design, coordinates, design_for, integer_sensitivity
+from opendp_optimal.measure.grid import Grid, grid_for, releaser
+from opendp_optimal.measure.maps import Guarantee
+from opendp_optimal.measure.spaces import INTEGERS, Space
+from opendp_optimal.spec.exact import BITS, exp_bounds
+
+TOP = 1.7976931348623157e308
+
+
+@dataclass
+class Scripted:
+    """A table that draws what it is told."""
+
+    noise: Any
+    kind: str = "real"
+    cells: int = 4
+
+    def draw(self, size=None, steps=1):
+        self.steps = steps
+        return self.noise if size is None else np.resize(np.asarray(self.noise, np.int64), size)
+
+
+def released(space, noise, value, bits=0, steps=3):
+    table = Scripted(noise)
+    out = releaser(space, table, Grid(bits, 1, steps, 12))(value)
+    assert table.steps == steps
+    return out
+
+
+F64, VECTOR = Space("f64", "absolute"), Space("f64", "l1", 2)
+
+
+@pytest.mark.parametrize("bits", [0, 3, 40, -5])
+@pytest.mark.parametrize("value", [0.0, 1.0, -2.7, 1e6 + 0.3, -1e-9, 2.0**60])
+@pytest.mark.parametrize("noise", [0, 1, -7, 12345])
+def test_a_float_is_the_rounded_value_plus_noise(value, noise, bits):
+    exact = (round(Fraction(value) * Fraction(2) ** bits) + noise) / Fraction(2) ** bits
+    assert released(F64, noise, value, bits) == float(exact)
+    assert released(VECTOR, [noise, -noise], [value, value], bits).tolist()[0] == float(exact)
+
+
+def test_large_noise_goes_through_integers():
+    noise = module.EXACT
+    for sign in (1, -1):
+        exact = Fraction(round(0.3 * 8) + sign * noise, 8)
+        assert released(VECTOR, [sign * noise, 0], [0.3, 0.3], 3).tolist() == [float(exact), 0.25]
+    huge = (1 << 62) + 1
+    assert released(VECTOR, [huge], [1.0, 1.0], 0).tolist() == [float(huge + 1)] * 2
+    assert module._slowly(np.array([0.5, -3.3]), [3, 5], 2).tolist() == [1.25, -2.0]
+
+
+def test_floats_at_the_ends():
+    for value, expected in ((math.nan, 5.0), (math.inf, TOP), (-math.inf, -TOP), (TOP, TOP)):
+        assert released(F64, 5, value, 0) == expected
+        assert released(VECTOR, [5], [value, value], 0).tolist() == [expected] * 2
+    # On a fine grid, huge values have no digit that noise could change.
+    for value in (1e307, -1e307, 2.0**1000):
+        assert released(F64, 5, value, 100) == value
+        assert released(VECTOR, [5], [value, value], 100).tolist() == [value] * 2
+    edge = math.ldexp(1.0, 1023 - 100)
+    assert released(F64, 5, edge, 100) == edge
+    assert released(F64, 5, -edge, 100) == -edge
+    small = Space("f32", "l1", 2)
+    top = float(np.finfo(np.float32).max)
+    out = released(small, [0], [1e300, -1e300], 0)
+    assert out.dtype == np.float32
+    assert out.tolist() == [top, -top]
+    assert released(F64, 1, TOP, -1023) == TOP
+    assert released(F64, -3, -TOP, -1023) == -TOP
+    assert module._ldexp(1 << 2000, 0) == math.inf
+    assert module._ldexp(-(1 << 2000), 0) == -math.inf
+
+
+@pytest.mark.parametrize("carrier", INTEGERS)
+def test_integers_saturate(carrier):
+    low, high = INTEGERS[carrier]
+    scalar, vector = Space(carrier, "absolute"), Space(carrier, "l1", 2)
+    for value in {low, low + 1, high - 1, high, 5}:
+        for noise in (0, 1, -1, 3, -3, 2**40, -(2**40)):
+            expected = min(max(value + noise, low), high)
+            assert released(scalar, noise, value) == expected
+            assert released(vector, [noise], [value, value]).tolist() == [expected] * 2
+
+
+@pytest.mark.parametrize("bits", [1, 4])
+def test_integers_on_a_finer_grid_are_rounded_after_the_noise(bits):
+    for noise in range(-40, 40):
+        expected = 7 + math.floor(Fraction(noise, 2**bits) + Fraction(1, 2))
+        assert released(Space("i32", "absolute"), noise, 7, bits) == expected
+        vector = released(Space("i64", "l1", 2), [noise], [7, 7], bits)
+        assert vector.tolist() == [expected] * 2
+
+
+@pytest.mark.parametrize("sensitivity", [Fraction(1), Fraction(3), Fraction(1, 10), Fraction(10**9)])
+@pytest.mark.parametrize("cells", [1, 4, 13])
+def test_the_grid_hides_what_it_must(sensitivity, cells):
+    table = Scripted(0, cells=cells)
+    for space in (F64, Space("i64", "absolute")):
+        if space.integer and sensitivity < 1:
+            continue
+        grid = grid_for(space, table, sensitivity)
+        step = Fraction(2) ** -grid.bits
+        assert grid.slack == (0 if space.integer else 1)
+        assert grid.steps % 2 == 1
+        assert grid.reach == cells * grid.steps
+        moved = math.floor(sensitivity / step) + grid.slack
+        assert moved <= grid.reach < moved + 2 * cells + 1
+        assert grid.shift(sensitivity) == Fraction(moved, grid.reach) <= 1
+        if not (space.integer and grid.bits == 0):
+            # The coarsest power of two with so many steps in a cell.
+            assert step * cells * module.RESOLUTION <= sensitivity
+            assert 2 * step * cells * module.RESOLUTION > sensitivity or grid.bits == 0
+        assert grid.bits >= 0 or not space.integer
+
+
+def test_grids_at_the_ends():
+    whole = Scripted(0, kind="integer", cells=3)
+    assert grid_for(Space("i32", "absolute"), whole, Fraction(3)) == Grid(0, 0, 1, 3)
+    finest = grid_for(F64, Scripted(0), Fraction(5e-324))
+    assert finest.bits >= module.FINEST
+    assert finest.slack == 0
+    exact = module.FINEST - 16 - 2
+    assert grid_for(F64, Scripted(0), Fraction(1, 2**exact)).slack == 0
+    assert grid_for(F64, Scripted(0), Fraction(1, 2 ** (exact - 1))).slack == 1
+    large = Fraction(module.LARGEST_INTEGER_SENSITIVITY)
+    grid_for(Space("i64", "absolute"), Scripted(0), large)
+    with pytest.raises(ValueError, match="at most"):
+        grid_for(Space("i64", "absolute"), Scripted(0), large + 1)
+    grid_for(F64, Scripted(0), large + 1)
+
+
+# --- the four arguments ---------------------------------------------------------------------------
+
+
+def geometric(epsilon, count):
+    return sum(math.exp(i * epsilon) for i in range(count))
+
+
+def test_designs():
+    def of(*space, d_in=1, changed=None):
+        return design_for(Space(*space), d_in, 1.0, 1e-3, changed)
+
+    assert of("f64", "absolute", d_in=0.5) == Design("scalar", 1.0, 1e-3, Fraction(1, 2))
+    assert of("i32", "absolute", d_in=2.9) == Design("scalar", 1.0, 1e-3, Fraction(2))
+    assert of("i32", "l1").argument == "single"
+    assert of("f64", "l1", d_in=0.5, changed=1).argument == "single"
+    assert of("f64", "l2", 1, d_in=0.5).argument == "single"
+    steps = of("i32", "l1", d_in=3)
+    assert (steps.argument, steps.copies, steps.sensitivity) == ("steps", 3, 1)
+    assert 3 * Fraction(steps.epsilon) <= 1 < 3 * Fraction(math.nextafter(steps.epsilon, 1))
+    assert steps.delta * geometric(steps.epsilon, 3) == pytest.approx(1e-3, rel=1e-12)
+    assert of("i32", "l2", d_in=2).copies == 4
+    together = of("f64", "linf", 5, d_in=0.5, changed=3)
+    assert (together.argument, together.copies) == ("composition", 3)
+    assert together.sensitivity == Fraction(1, 2)
+    assert 3 * Fraction(together.epsilon) <= 1
+    assert 3 * Fraction(together.delta) <= Fraction(1e-3)
+    assert 3 * Fraction(math.nextafter(together.delta, 1)) > Fraction(1e-3)
+    assert of("i32", "linf", 4, d_in=2).argument == "composition"
+    for space, asked, words in (
+        (("f64", "absolute"), {"d_in": 0}, "greater than 0"),
+        (("i32", "absolute"), {"d_in": 0.5}, "at least 1"),
+        (("i32", "absolute"), {"changed": 1}, "scalar"),
+        (("f64", "l1"), {}, "changed="),
+        (("f64", "l1"), {"changed": 0}, "at least 1"),
+        (("f64", "l1"), {"changed": True}, "integer"),
+        (("f64", "l1"), {"changed": 1.5}, "integer"),
+        (("f64", "absolute"), {"d_in": -1}, "negative"),
+        (("f64", "absolute"), {"d_in": math.inf}, "finite"),
+        (("f64", "absolute"), {"d_in": math.nan}, "finite"),
+        (("f64", "absolute"), {"d_in": True}, "number"),
+        (("f64", "absolute"), {"d_in": "1"}, "number"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            of(*space, **asked)
+
+
+def test_totals_and_shares():
+    steps = Design("steps", 0.5, 1e-4, Fraction(1), 3)
+    epsilon, delta = steps.total(0.5, 1e-4, 3)
+    assert epsilon == 1.5
+    assert delta == pytest.approx(1e-4 * geometric(0.5, 3), rel=1e-12)
+    low, _ = exp_bounds(0.5)
+    assert Fraction(delta) >= Fraction(1e-4) * (1 + Fraction(low, 1 << BITS))
+    assert steps.total(0.1, 0.2, 1) == (0.1, 0.2)
+    assert steps.total(0.0, 0.01, 3)[1] == pytest.approx(0.03)
+    assert steps.total(3.0, 0.9, 3)[1] == 1.0
+    both = Design("composition", 0.1, 1e-4, Fraction(1), 3)
+    epsilon, delta = both.total(0.1, 1e-4, 3)
+    assert Fraction(epsilon) >= 3 * Fraction(0.1) > Fraction(math.nextafter(epsilon, 0))
+    assert Fraction(delta) >= 3 * Fraction(1e-4) > Fraction(math.nextafter(delta, 0))
+    assert both.share(1.0, 1) == 1.0
+    assert 3 * Fraction(both.share(1.0, 3)) <= 1 < 3 * Fraction(math.nextafter(both.share(1.0, 3), 1))
+
+
+def test_integer_sensitivities():
+    def of(sensitivity, epsilon=1.0):
+        return integer_sensitivity(Design("scalar", epsilon, 1e-3, Fraction(sensitivity)))
+
+    assert [of(n) for n in (1, 2, 64, 65)] == [1, 2, 64, None]
+    assert of(1, 1e-4) == 1
+    assert of(2, 0.01) == 2
+    assert of(3, 0.01) is None
+
+
+def test_coordinates():
+    assert coordinates(Space("f64", "l1", 4), 1.0, None) == 4
+    assert coordinates(Space("f64", "l1"), 1.0, None) is None
+    assert coordinates(Space("f64", "l1", 4), 1.0, 2) == 2
+    assert coordinates(Space("i32", "l1", 9), 3, None) == 3
+    assert coordinates(Space("i32", "l2", 9), 2, None) == 4
+    assert coordinates(Space("i32", "linf", 9), 3, None) == 9
+    assert coordinates(Space("i32", "l1", 2), 3, 5) == 2
+
+
+# --- maps -----------------------------------------------------------------------------------------
+
+INTEGER = solve(1.0, 1e-2, integer_sensitivity=3, gap=0.5, cache=False)
+REAL = solve(1.0, 1e-2, gap=0.5, cache=False)
+
+
+def guarantee(space, table, d_in, design, changed=None):
+    grid = grid_for(space, table, design.sensitivity)
+    return Guarantee(space, design, table, grid, d_in, 1.0, 1e-2, changed)
+
+
+def test_the_map_of_an_integer():
+    space = Space("i32", "absolute")
+    mine = guarantee(space, INTEGER, 3, Design("scalar", 1.0, 1e-2, Fraction(3)))
+    assert mine.pair(3) == (1.0, 1e-2)
+    assert mine.pair(0) == mine.pair(0.5) == (0.0, 0.0)
+    for d in (1, 2, 2.5):
+        epsilon, delta = mine.pair(d)
+        assert epsilon == min(1.0, INTEGER.epsilon_at(1e-2, int(d)))
+        assert delta == 1e-2
+        assert epsilon < 1
+    for too_far in (4, 3.5):
+        with pytest.raises(ValueError, match="designed for"):
+            mine.pair(too_far)
+    assert mine.curve(0)(0.3) == 0.0
+    assert mine.curve(2)(0.3) == INTEGER.delta_at(0.3, 2)
+    assert mine.curve(3)(1e9) == INTEGER.delta_at(60.0, 3)
+    with pytest.raises(ValueError, match="epsilon"):
+        mine.curve(3)(-0.1)
+    with pytest.raises(ValueError, match="epsilon"):
+        mine.curve(3)(math.nan)
+
+
+def test_the_map_of_a_float():
+    mine = guarantee(F64, REAL, 1.0, Design("scalar", 1.0, 1e-2, Fraction(1)))
+    assert mine.pair(1.0) == (1.0, 1e-2)
+    epsilon, delta = mine.pair(0.25)
+    assert (epsilon, delta) == (REAL.epsilon_at(1e-2, mine.grid.shift(Fraction(1, 4))), 1e-2)
+    tiny = mine.pair(1e-9)
+    shift = mine.grid.shift(Fraction(1e-9))
+    assert tiny == (0.0, min(1e-2, REAL.delta_at(0.0, shift)))
+    assert tiny[1] < 1e-2
+
+
+def test_the_map_of_vectors():
+    steps = Space("i32", "l1", 5)
+    mine = guarantee(steps, INTEGER, 2, Design("steps", 0.5, 1e-3, Fraction(1), 2))
+    assert mine.pair(2) == (1.0, 1e-2)
+    assert mine._moved(1) == (1, 1)
+    assert mine._moved(2) == (1, 2)
+    several = Space("f64", "l1", 5)
+    design = Design("composition", 0.5, 5e-3, Fraction(1), 2)
+    mine = guarantee(several, REAL, 1.0, design, changed=2)
+    assert mine._moved(1.0)[1] == 2
+    assert mine.pair(1.0) == (1.0, 1e-2)
+    epsilon, delta = mine.pair(0.5)
+    each = REAL.epsilon_at(5e-3, mine.grid.shift(Fraction(1, 2)))
+    assert epsilon == min(1.0, float(2 * Fraction(each)))
+    assert delta == 1e-2
+    assert mine.curve(0.5)(1.0) == pytest.approx(
+        2 * REAL.delta_at(0.5, mine.grid.shift(Fraction(1, 2)))
+    )
+
+
+def test_spaces():
+    assert Space("i32", "absolute").distance(2.7) == 2
+    assert Space("f64", "absolute").distance(0.1) == Fraction(0.1)
+    assert Space("i32", "l2").unit_steps(1.5) == 2
+    assert Space("i32", "l1").unit_steps(2.9) == 2
+    assert Space("i32", "l1").output_type == "Vec<i32>"
+    assert Space("f32", "absolute").output_type == "f32"
+    assert not Space("f32", "absolute").integer
+    assert Space("u8", "linf").vector
