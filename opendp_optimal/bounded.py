@@ -251,8 +251,9 @@ class _Search:
     def _integers(self) -> BoundedTable:
         size = int(self.problem.width)
         reach = math.floor(self.problem.reach)
-        self.try_above(size, reach)
-        self.try_below(size, reach)
+        if self.above is None or self.reached() > self.gap:
+            self.try_above(size, reach)
+            self.try_below(size, reach)
         return self.table()
 
     def _variables(self, bins: int) -> int:

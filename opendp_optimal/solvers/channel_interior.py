@@ -2,8 +2,9 @@
 
 Primal-dual path following with Mehrotra's predictor and corrector. The slacks of a pair (x, x')
 enter the Newton system as a diagonal plus one row for the budget, so they are eliminated in closed
-form and leave a diagonal plus a rank-one term in the two rows x and x'. What is left is one dense
-positive definite system in P, assembled block by block, whatever the number of pairs. Caps are
+form and leave a diagonal plus a rank-one term in the two rows x and x'. What is left is one
+positive definite system in P, assembled block by block, whatever the number of pairs; its blocks
+join rows that are neighbours, which is a band where the range is many sensitivities long. Caps are
 elastic: one more variable, at a high price, raises them all, so that there always is a start.
 """
 
@@ -18,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution, Floats
+from opendp_optimal.solvers.blockband import BlockBand
 
 _TO_BOUNDARY = 0.99
 _LIMIT = 120
@@ -78,6 +80,10 @@ class _Newton:
         self.caps = program.caps.reshape(len(program.caps), self.n)
         self.caps = np.concatenate([self.caps, -np.ones((len(self.caps), self.elastic))], axis=1)
         self.cost = np.append(program.cost.ravel(), [penalty] * self.elastic)
+        # How many rows pairs reach; caps join all rows.
+        self.reach = int(np.abs(program.first - program.second).max(initial=0))
+        if self.elastic or 3 * self.reach >= self.rows:
+            self.reach = self.rows
         self._plan_blocks()
 
     def _plan_blocks(self) -> None:
@@ -159,19 +165,27 @@ class _Newton:
         if self.elastic:
             matrix += (self.caps.T * self.rate) @ self.caps
         self.scale = 1 / np.sqrt(flat[:: size + 1])
-        matrix *= self.scale
-        matrix *= self.scale[:, None]
+        self._scale_blocks(matrix)
         flat[:: size + 1] *= 1 + 1e-13
-        self.chol = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+        self.band = BlockBand(matrix, self.outputs, self.reach)
         mass = np.zeros((size, self.rows))
         for a in range(self.rows):
             mass[a * y : (a + 1) * y, a] = 1.0
         self.through = self.solve(mass)
         self.schur = cholesky(mass.T @ self.through, lower=True, check_finite=False)
 
+    def _scale_blocks(self, matrix: Floats) -> None:
+        """Scale rows and columns to a diagonal of ones, where there is something to scale."""
+        step = self.outputs if self.reach < self.rows else len(matrix)
+        for low in range(0, len(matrix), step):
+            high = min(low + step, len(matrix))
+            end = min(high + self.reach * self.outputs, len(matrix))
+            matrix[low:end, low:high] *= self.scale[low:high]
+            matrix[low:end, low:high] *= self.scale[low:end, None]
+
     def solve(self, right: Floats) -> Floats:
         scale = self.scale if right.ndim == 1 else self.scale[:, None]
-        return np.asarray(cho_solve((self.chol, True), right * scale, check_finite=False) * scale)
+        return self.band.solve(right * scale) * scale
 
     def direction(self, x: _Iterate, target: tuple[Floats, ...]) -> _Iterate:
         """The Newton step that changes the complementarity products by ``target``."""
