@@ -26,8 +26,11 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= 2
 DEMO ?= build/demo
 PYTEST := $(BIN)/python -m pytest
+DATA ?= ../shared/data
+QUICK ?=
+PAGES := $(if $(QUICK),build/reproduce,docs/reproduce)
 
-.PHONY: help install demo test reference lint types layers check gains bench bundle trust bounds lock wheels clean
+.PHONY: help install demo test reproduce reference lint types layers check gains bench bundle trust bounds lock wheels clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -65,6 +68,15 @@ gains: $(STAMP) ## expected losses against OpenDP's own mechanisms, exact and me
 
 bench: $(STAMP) ## release cost against OpenDP, same machine and run
 	$(BIN)/python tests/benchmarks/bench_release.py
+
+reproduce: $(STAMP) ## rewrite the pages of docs/reproduce; DATA=directory, QUICK=--quick for a trial
+	@mkdir -p build/reproduce
+	$(if $(QUICK),,$(BIN)/python docs/reproduce/noise_tables.py --page $(PAGES)/noise-tables.md)
+	$(BIN)/python docs/reproduce/noise_figures.py $(QUICK) --page $(PAGES)/noise-figures.md
+	$(BIN)/python docs/reproduce/naive_bayes.py $(QUICK) --data $(DATA) --page $(PAGES)/naive-bayes.md
+	$(BIN)/python docs/reproduce/honest_budget.py $(QUICK) --data $(DATA) --page $(PAGES)/honest-budget.md
+	$(BIN)/python docs/reproduce/coordinate_descent.py $(QUICK) --data $(DATA) \
+		--page $(PAGES)/coordinate-descent.md
 
 reference: $(STAMP) ## rewrite the reference pages that describe code
 	$(BIN)/python tests/docs/reference.py

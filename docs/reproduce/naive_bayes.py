@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -30,6 +31,8 @@ NOISES = (
     "optimal-bounded",
 )
 TARGET = (1.0, 0.1)
+LEAST_DRAWS, QUICK_LONGEST = 50, 4
+"""With fewer draws than this, only short tables of data-dependent noise are made."""
 PAPER = json.loads((HERE / "learning_paper.json").read_text())["tables"]["2"]
 WHY = {
     "dermatology": "the paper does not say which two columns are numbers (we take the first two) "
@@ -49,37 +52,51 @@ def loaded(name: str, data: Path) -> uci.Mixed:
     return uci.load(name, data)
 
 
-def one_split(name: str, data: Path, seed: int, draws: int) -> list[list[float]]:
+def one_split(name: str, data: Path, seed: int, draws: int, longest: int) -> list[list[float]]:
     """In-sample and out-of-sample errors of every noise, and without noise, on one split."""
     task_data = loaded(name, data)
     rng = np.random.default_rng([seed, 2])
     train = np.zeros(task_data.rows, dtype=bool)
     train[rng.permutation(task_data.rows)[: int(0.8 * task_data.rows)]] = True
-    task = BayesTask.of(task_data, train)
+    task = replace(BayesTask.of(task_data, train), longest=longest)
     found = [errors(task, noise, *TARGET, draws, rng)[:2].tolist() for noise in NOISES]
     return [*found, exact_errors(task).tolist()]
 
 
-def many_splits(job: tuple[str, Path, list[int], int]) -> list[list[list[float]]]:
+def many_splits(job: tuple[str, Path, list[int], int, int]) -> list[list[list[float]]]:
     """Several splits in one process."""
-    name, data, seeds, draws = job
-    return [one_split(name, data, seed, draws) for seed in seeds]
+    name, data, seeds, draws, longest = job
+    return [one_split(name, data, seed, draws, longest) for seed in seeds]
 
 
 def measure(
-    names: tuple[str, ...], data: Path, splits: int, draws: int, workers: int
+    names: tuple[str, ...], data: Path, splits: int, draws: int, workers: int, kept: Path | None
 ) -> tuple[dict[str, list[list[list[float]]]], dict[str, float]]:
-    """All errors, and the seconds each data set took."""
+    """All errors, and the seconds each data set took; what is kept already is not repeated."""
+    longest = QUICK_LONGEST if draws < LEAST_DRAWS else STEPS[-1]
     for length in STEPS:
-        bounded_law(*TARGET, length)
+        if length <= longest:
+            bounded_law(*TARGET, length)
     results, seconds = {}, {}
+    key = f"{splits} splits, {draws} draws"
+    store = json.loads(kept.read_text()) if kept and kept.exists() else {}
+    store = {key: store.get(key, {})}
     with ProcessPoolExecutor(workers) as pool:
         for name in track(names, description="data sets", console=CONSOLE):
+            if name in store[key]:
+                results[name], seconds[name] = store[key][name]
+                continue
             began = time.perf_counter()
-            jobs = [(name, data, list(range(w, splits, workers)), draws) for w in range(workers)]
+            jobs = [
+                (name, data, list(range(w, splits, workers)), draws, longest)
+                for w in range(workers)
+            ]
             parts = list(pool.map(many_splits, jobs))
             results[name] = [split for part in parts for split in part]
             seconds[name] = time.perf_counter() - began
+            store[key][name] = results[name], seconds[name]
+            if kept:
+                kept.write_text(json.dumps(store))
     return results, seconds
 
 
@@ -209,12 +226,13 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", action="append", choices=uci.NAMES, help="some data sets")
+    parser.add_argument("--keep", type=Path, help="keep results here, and go on from there")
     given = parser.parse_args()
     splits, draws, workers = given.splits, given.draws, given.workers
     names = tuple(given.only or uci.NAMES)
     if given.quick:
         splits, draws, workers, names = 3, 20, 1, ("post-operative", "breast-cancer", "ecoli")
-    results, seconds = measure(names, given.data, splits, draws, workers)
+    results, seconds = measure(names, given.data, splits, draws, workers, given.keep)
     command = f"python docs/reproduce/naive_bayes.py --data DIR{' --quick' * given.quick}"
     if (splits, draws) != (100, 1000) and not given.quick:
         command += f" --splits {splits} --draws {draws}"

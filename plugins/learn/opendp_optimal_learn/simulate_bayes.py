@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opendp_optimal_learn.laws import bounded_law, law, part_of_range
+from opendp_optimal_learn.laws import STEPS, bounded_law, law, part_of_range
 from opendp_optimal_learn.uci import Mixed
 
 __all__ = ["BayesTask", "errors", "exact_errors"]
@@ -36,7 +36,8 @@ _LARGE = 10_000
 class BayesTask:
     """One split of a data set, and the statistics of its training part.
 
-    ``least`` is the smallest standard deviation, for features scaled to [0, 1].
+    ``least`` is the smallest standard deviation, for features scaled to [0, 1]; ``longest`` the
+    longest range, in sensitivities, for which tables of data-dependent noise are used.
     """
 
     data: Mixed
@@ -47,6 +48,7 @@ class BayesTask:
     means: Floats
     deviations: Floats
     least: float = 1e-5
+    longest: int = STEPS[-1]
 
     @staticmethod
     def of(data: Mixed, train: npt.NDArray[np.bool_], least: float = 1e-5) -> BayesTask:
@@ -145,7 +147,7 @@ def _bounded(
             (means, task.means, 1.0, size),
             (deviations, task.deviations, 0.5, 0.5 * np.sqrt(size)),
         ):
-            length = part_of_range(float(ratio))
+            length = part_of_range(float(ratio), task.longest)
             if length:
                 scaled = np.repeat(exact[c][:, None] * (length / top), draws, axis=1)
                 released = bounded_law(epsilon, delta, length).release(rng, scaled)

@@ -94,17 +94,16 @@ def make_truncated_laplace(
 ) -> dp.Measurement:
     """Make a measurement that adds truncated Laplace noise.
 
-        :param input_domain: one number; floats must exclude NaN
-        :param input_metric: ``absolute_distance``
-        :param d_in: the largest distance between neighbours
-        :param d_out: ``(epsilon, delta)``
+    :param input_domain: one number; floats must exclude NaN
+    :param input_metric: ``absolute_distance``
+    :param d_in: the largest distance between neighbours
+    :param d_out: ``(epsilon, delta)``
 
-        >>> import opendp.prelude as dp
-    from numpy.typing import NDArray
-        >>> dp.enable_features("contrib")
-        >>> space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
-        >>> make_truncated_laplace(*space, 2.0, (1.0, 1e-6)).map(2.0)
-        (1.0, 1e-06)
+    >>> import opendp.prelude as dp
+    >>> dp.enable_features("contrib")
+    >>> space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    >>> make_truncated_laplace(*space, 2.0, (1.0, 1e-6)).map(2.0)
+    (1.0, 1e-06)
     """
     epsilon, delta = d_out
     space = space_of(input_domain, input_metric)

@@ -55,8 +55,8 @@ class Mixed:
         return np.where(self.labels == largest, 1, -1)
 
     def dense(self) -> Floats:
-        """A constant, the numbers and one column for each category but the first, in [0, 1]."""
-        columns = [np.ones((self.rows, 1)), self.numbers]
+        """A constant, the numbers in [-1, 1] and one column for each category but the first."""
+        columns = [np.ones((self.rows, 1)), 2 * self.numbers - 1]
         for j, size in enumerate(self.sizes):
             columns.append(np.eye(size)[self.codes[:, j]][:, 1:])
         return np.hstack(columns)
