@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -57,6 +58,7 @@ class Steward(Protocol):
     """Who keeps the budgets."""
 
     ledger: Ledger
+    journal: Path | None
 
     def charge(self, users: Users, ticks: Ticks) -> NDArray[np.bool_]:
         """Charge before a look."""
@@ -121,7 +123,15 @@ class GridLooker:
         self._radius: dict[tuple[int, float], float] = {}
         self.reliable = isinstance(self.data, np.ndarray)
         self._begun = 0
-        self._before = self.steward.ledger.paid.copy()
+        ledger, self._spent = self.steward.ledger, 0
+        self._same = self.allotment.strides == (0,)
+        self._before = ledger.paid[:0] if self._same else ledger.paid.copy()
+        self.solvent = (
+            self._same
+            and self.reliable
+            and self.steward.journal is None
+            and ledger.can_all_pay(int(self.allotment[0]))
+        )
 
     def check_noise(self) -> None:
         """Refuse prices so small that the noise would not fit the grid; nothing is charged."""
@@ -142,7 +152,10 @@ class GridLooker:
 
     def charge(self, users: Users, ticks: Ticks) -> NDArray[np.bool_]:
         """Charge a look before it is run."""
-        return self.steward.charge(users, ticks)
+        charged = self.steward.charge(users, ticks)
+        if self._same:
+            self._spent += int(ticks[0]) * int(np.count_nonzero(charged))
+        return charged
 
     def commit(self) -> None:
         """Make charges last before the look is run."""
@@ -151,6 +164,9 @@ class GridLooker:
 
     def saving(self) -> float:
         """Return the mean share of the allotments that was not spent."""
+        if self._same:
+            whole = int(self.allotment[0]) * len(self.allotment)
+            return 1.0 - self._spent / whole if whole else 1.0
         shares, asked = 0.0, 0
         for begin in range(0, len(self.allotment), 1 << 18):
             block = slice(begin, begin + (1 << 18))

@@ -49,6 +49,10 @@ class Looker(Protocol):
         """Numbers in a value; 0 for plain numbers."""
 
     @property
+    def solvent(self) -> bool:
+        """Whether it is known that everybody can pay for all looks."""
+
+    @property
     def reliable(self) -> bool:
         """Whether everybody who is asked answers."""
 
@@ -154,20 +158,23 @@ def take_look(
     progress: Progress | None = None,
     after: Callable[[slice], None] | None = None,
 ) -> tuple[int, int]:
-    """Charge everybody for the next look, then run it; return how many were asked and refused.
+    """Charge users for the next look, then run it; return how many were asked and refused.
+
+    Everybody is charged before the first noise is drawn. Where it is known that everybody can pay
+    and nothing is written to disk, users are charged block by block, each block before its noise.
 
     :param after: called with every block that was looked at
     """
     look, total = state.looks, len(state.users)
     price = Prices(allotment, split, look)
-    # First all charges, then the first noise: a look that was begun has been paid for.
-    charged = np.empty(total, np.bool_)
-    for block in _blocks(state, looker):
-        users = state.users[block]
-        charged[block] = looker.charge(users, price.of(users))
+    charged = np.ones(0 if looker.solvent else total, np.bool_)
+    if not looker.solvent:
+        for block in _blocks(state, looker):
+            users = state.users[block]
+            charged[block] = looker.charge(users, price.of(users))
     looker.commit()
     state.looks += 1
-    asked = int(np.count_nonzero(charged))
+    asked = total if looker.solvent else int(np.count_nonzero(charged))
     shared = asked == total and price.same and looker.reliable and len(state.weights) == 1
     if shared:
         state.weights = state.weights + looker.weight(price.of(state.users[:1]), look)
@@ -180,6 +187,8 @@ def take_look(
             users = users[charged[block]]
         if len(users):
             ticks = price.of(users)
+            if looker.solvent and not looker.charge(users, ticks).all():
+                raise RuntimeError("users who can pay were not charged")  # pragma: no cover
             values = looker.look(users, ticks)
             weights = looker.weight(ticks[:1] if price.same else ticks, look)
             if not looker.reliable:

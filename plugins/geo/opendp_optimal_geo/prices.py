@@ -79,6 +79,13 @@ class Ledger:
         self.paid[users] = paid + np.where(charged, ticks, 0)
         return charged
 
+    def can_all_pay(self, ticks: int) -> bool:
+        """Say whether nobody has halted and everybody has so much left.
+
+        :param ticks: a price
+        """
+        return not self._any_halted and int(self.paid.max(initial=0)) + ticks <= WHOLE
+
     def restore(self, paid: Ticks, halted: NDArray[np.bool_]) -> None:
         """Go on from what was paid before.
 
