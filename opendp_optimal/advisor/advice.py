@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from opendp_optimal.advisor.request import Bound, Candidate, Request
+from opendp_optimal.advisor.request import Bound, Candidate, Proposal, Remark, Request
 from opendp_optimal.spec.loss import Loss
 from opendp_optimal.spec.registry import named_loss
 
@@ -25,12 +25,14 @@ class Advice:
     :param request: what was asked
     :param ranking: candidates by expected loss
     :param bounds: lower bounds, each proved over the mechanisms it names
+    :param remarks: what could not be compared, and why
     :param failures: plugins whose candidates could not be computed, and why
     """
 
     request: Request
     ranking: tuple[Candidate, ...]
     bounds: tuple[Bound, ...]
+    remarks: tuple[Remark, ...] = ()
     failures: tuple[str, ...] = ()
 
     @property
@@ -98,6 +100,7 @@ class Advice:
                 {"value": b.value, "additive": b.additive, "note": b.note, "by": b.by}
                 for b in self.bounds
             ],
+            "remarks": [r.text for r in self.remarks],
             "failures": list(self.failures),
         }
 
@@ -163,6 +166,7 @@ def advise(
     found, failures = _collect(request, progress or (lambda _: None))
     candidates = [c for c in found if isinstance(c, Candidate) and math.isfinite(c.loss)]
     proved = tuple(b for b in found if isinstance(b, Bound))
+    remarks = tuple(r for r in found if isinstance(r, Remark))
     if not candidates:
         reason = "; ".join(failures) or "the share of each release may be too small"
         raise ValueError(
@@ -170,22 +174,22 @@ def advise(
             f"releases ({request.releases}) and loss ({request.loss.name}): {reason}"
         )
     ranking = tuple(sorted(candidates, key=lambda c: (c.loss, c.name)))
-    return Advice(request, ranking, proved, tuple(failures))
+    return Advice(request, ranking, proved, remarks, tuple(failures))
 
 
-def _collect(request: Request, progress: Progress) -> tuple[list[Candidate | Bound], list[str]]:
+def _collect(request: Request, progress: Progress) -> tuple[list[Proposal], list[str]]:
     """Ask every plugin; one that fails is named and left out."""
     from opendp_optimal import plugins
 
-    found: list[Candidate | Bound] = []
+    found: list[Proposal] = []
     failures: list[str] = []
     for added in plugins.load().candidates.values():
         progress(added.name.replace("_", " "))
         try:
             own = list(added.value(request))
             for item in own:
-                if not isinstance(item, Candidate | Bound):
-                    raise TypeError(f"a {type(item).__name__} is no Candidate and no Bound")
+                if not isinstance(item, Proposal):
+                    raise TypeError(f"a {type(item).__name__} is no Candidate, Bound or Remark")
         except Exception as error:
             failures.append(f"{added.name} of {added.distribution}: {error}")
         else:

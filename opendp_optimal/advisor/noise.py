@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from opendp_optimal import engine
 from opendp_optimal.advisor import accounting, moments
-from opendp_optimal.advisor.request import Bound, Candidate, Noise, Request
+from opendp_optimal.advisor.request import Bound, Candidate, Noise, Proposal, Remark, Request
 from opendp_optimal.errors import CertificateError, GapWarning, SolverError
 from opendp_optimal.measure.design import Design, integer_sensitivity
 from opendp_optimal.spec.loss import Loss, parse
@@ -21,7 +21,7 @@ FEW_GROWTHS = (1.08, 1.17, 1.27, 1.38, 1.5)
 """By what part tables are tried beyond what general composition allows."""
 
 
-def additive(request: Request) -> Iterator[Candidate | Bound]:
+def additive(request: Request) -> Iterator[Proposal]:
     """Laplace, staircase, Gaussian, canonical and optimised noise.
 
     :param request: what is asked
@@ -35,7 +35,7 @@ def additive(request: Request) -> Iterator[Candidate | Bound]:
         yield from _table(request)
 
 
-def data_dependent(request: Request) -> Iterator[Candidate | Bound]:
+def data_dependent(request: Request) -> Iterator[Proposal]:
     """Noise that depends on the answer, for answers within bounds.
 
     :param request: what is asked
@@ -71,8 +71,9 @@ def data_dependent(request: Request) -> Iterator[Candidate | Bound]:
                     integer=request.integer,
                     gap=gap,
                 )
-    except (ValueError, SolverError, CertificateError):
-        return  # a loss or a size that the channel programme does not take
+    except (ValueError, SolverError, CertificateError) as error:
+        yield Remark(text=f"noise that depends on the answer was not computed: {error}")
+        return
     low, high = _ends(request)
     prior = "" if request.prior is None else ", prior=prior"
     yield Candidate(
@@ -107,7 +108,7 @@ def _laplace(request: Request) -> Iterator[Candidate]:
     )
 
 
-def _staircase(request: Request) -> Iterator[Candidate | Bound]:
+def _staircase(request: Request) -> Iterator[Proposal]:
     each = accounting.pure_share(request.epsilon, request.delta, request.releases)
     # Pure tables are made for the two losses whose best staircase is known.
     shape = "l2" if request.loss.name == "l2" else "l1"
@@ -161,7 +162,7 @@ def _canonical(request: Request) -> Candidate:
     )
 
 
-def _table(request: Request) -> Iterator[Candidate | Bound]:
+def _table(request: Request) -> Iterator[Proposal]:
     loss = moments.scaled(request.loss, 1.0 if request.integer else request.sensitivity)
     whole = _solved(request.epsilon, request.delta, loss, request)
     if whole is None:

@@ -168,6 +168,21 @@ class Bound:
     by: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Remark:
+    """Something that could not be compared, and why.
+
+    :param text: one line
+    :param by: the distribution that says so; filled in by the host
+    """
+
+    text: str
+    by: str = ""
+
+
+Proposal = Candidate | Bound | Remark
+
+
 def _finite(name: str, value: Any) -> float:
     try:
         number = float(value)

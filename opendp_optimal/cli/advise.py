@@ -81,6 +81,8 @@ def advise(
     if plot is not None:
         _draw(advice, plot)
         note(f"saved {plot}")
+    for remark in advice.remarks:
+        note(remark.text)
     for failure in advice.failures:
         note(f"failed: {failure}")
     return FAILED if advice.failures else 0

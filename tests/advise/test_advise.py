@@ -160,6 +160,15 @@ def test_custom_losses() -> None:
     assert whole.candidate("discrete laplace").loss == pytest.approx(expected, rel=1e-9)
 
 
+def test_large_ranges_are_remarked_on_and_bounded_by_the_theorem() -> None:
+    pytest.importorskip("opendp_optimal_bayes")
+    advice = advise(epsilon=1.0, integer=True, bounds=(0, 300))
+    assert "not computed" in advice.remarks[0].text
+    assert advice.best.name == "bounded geometric + remap"
+    assert advice.lower == pytest.approx(advice.best.loss, rel=1e-8)
+    assert advice.lower < advice.best.loss
+
+
 def test_plain_values_and_text() -> None:
     advice = advise(epsilon=1.0, delta=1e-3, integer=True)
     plain = advice.as_dict()
@@ -226,7 +235,7 @@ def test_a_plugin_that_fails_is_named_and_left_out(monkeypatch) -> None:
     assert advice.lower == 1.0
     assert advice.failures == (
         "bad of somebody: out of order",
-        "strange of somebody: a str is no Candidate and no Bound",
+        "strange of somebody: a str is no Candidate, Bound or Remark",
     )
 
 

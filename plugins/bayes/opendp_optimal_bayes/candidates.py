@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-from opendp_optimal.advisor import Bound, Candidate, Noise, Request
+from opendp_optimal.advisor import Bound, Candidate, Noise, Proposal, Request
 from opendp_optimal.advisor.noise import additive
 from opendp_optimal_bayes.law import MOST_PARTS, Law
 from opendp_optimal_bayes.noises import GaussianNoise, LaplaceNoise, TableNoise
@@ -23,7 +23,7 @@ CALLED = {
 }
 
 
-def within_bounds(request: Request) -> Iterator[Candidate | Bound]:
+def within_bounds(request: Request) -> Iterator[Proposal]:
     """Bounded geometric and Laplace noise, clamped Gaussian and optimised noise, with remaps.
 
     :param request: what is asked
@@ -35,7 +35,7 @@ def within_bounds(request: Request) -> Iterator[Candidate | Bound]:
             yield from _pair(request, added, added.noise)
 
 
-def _pair(request: Request, added: Candidate, noise: Noise) -> Iterator[Candidate]:
+def _pair(request: Request, added: Candidate, noise: Noise) -> Iterator[Proposal]:
     assert request.bounds is not None
     low, high = request.bounds
     law = Law(Fraction(low), Fraction(high), request.integer, _distribution(noise))
@@ -65,6 +65,21 @@ def _pair(request: Request, added: Candidate, noise: Noise) -> Iterator[Candidat
         constructor=f"{made} >> opendp_optimal_bayes.remap({prior}, {loss}{bounds})",
         note="post-processed for the prior and the loss",
         noise=None,
+    )
+    if _optimal(request, noise):
+        note = "every mechanism within the bounds, by a theorem (Ghosh, Roughgarden, Sundararajan)"
+        yield Bound(value=rule.after * (1 - 1e-9), additive=False, note=note)
+
+
+def _optimal(request: Request, noise: Noise) -> bool:
+    """Whether geometric noise with a remap is known to be the best there is."""
+    return (
+        noise.kind == "laplace"
+        and request.integer
+        and request.sensitivity == 1
+        and request.delta == 0
+        and request.releases == 1
+        and request.loss.name in ("l1", "l2")
     )
 
 

@@ -1,0 +1,76 @@
+"""What the plugin proposes to the advisor."""
+
+import numpy as np
+import opendp.prelude as dp
+import pytest
+
+import opendp_optimal_bayes
+from opendp_optimal import advise
+from opendp_optimal.advisor import Bound, Candidate, Request
+from opendp_optimal.plugins import load
+from opendp_optimal_bayes.candidates import within_bounds
+
+
+def proposed(**asked):
+    found = list(within_bounds(Request(**asked)))
+    return {c.name: c for c in found if isinstance(c, Candidate)}, [
+        b for b in found if isinstance(b, Bound)
+    ]
+
+
+def test_the_host_knows_them():
+    assert load().candidates["within_bounds"].distribution == "opendp-optimal-bayes"
+    assert "bayes" in load().commands
+    assert {"bounded_geometric", "bounded_laplace"} <= set(load().mechanisms)
+
+
+def test_nothing_without_bounds():
+    assert proposed(epsilon=1.0) == ({}, [])
+
+
+def test_a_remap_never_hurts():
+    found, _ = proposed(epsilon=0.3, delta=1e-3, integer=True, bounds=(0, 15))
+    assert len(found) == 6
+    for name in ("bounded geometric", "clamped gaussian", "clamped table"):
+        assert found[f"{name} + remap"].loss <= found[name].loss
+
+
+def test_real_answers_and_priors():
+    flat, _ = proposed(epsilon=1.0, delta=1e-3, bounds=(0.0, 3.0))
+    known, _ = proposed(epsilon=1.0, delta=1e-3, bounds=(0.0, 3.0), prior=(0.1, 0.8, 0.1))
+    assert flat.keys() == known.keys()
+    assert known["bounded laplace + remap"].loss < flat["bounded laplace + remap"].loss
+
+
+def test_small_noise_on_a_long_range_is_left_alone():
+    assert proposed(epsilon=5.0, bounds=(0.0, 1000.0)) == ({}, [])
+    assert proposed(epsilon=5.0, integer=True, bounds=(0, 10**6)) == ({}, [])
+
+
+@pytest.mark.parametrize("loss", ["l1", "l2"])
+def test_the_theorem_agrees_with_the_certified_bound(loss):
+    advice = advise(epsilon=0.4, integer=True, bounds=(0, 20), loss=loss)
+    by_theorem, certified = (
+        max(b.value for b in advice.bounds if b.by == by and not b.additive)
+        for by in ("opendp-optimal-bayes", "opendp-optimal")
+    )
+    assert certified == pytest.approx(by_theorem, rel=1e-4)
+
+
+def test_losses_of_the_calls(integers):
+    dp.enable_features("contrib")
+    request = Request(epsilon=0.5, delta=1e-2, integer=True, bounds=(0, 6))
+    names = {
+        "dp": dp,
+        "opendp_optimal": __import__("opendp_optimal"),
+        "opendp_optimal_bayes": opendp_optimal_bayes,
+        "input_domain": integers[0],
+        "input_metric": integers[1],
+    }
+    rng = np.random.default_rng(0)
+    for candidate in within_bounds(request):
+        assert isinstance(candidate, Candidate)
+        meas = eval(candidate.constructor, names)
+        errors = np.array([abs(meas(x) - x) for x in rng.integers(0, 7, 1500).tolist()])
+        # Six standard errors: false alarms once in a hundred million runs.
+        assert abs(errors.mean() - candidate.loss) <= 6 * errors.std() / np.sqrt(1500)
