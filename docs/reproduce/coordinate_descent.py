@@ -86,6 +86,8 @@ def main() -> None:
     command = f"python docs/reproduce/coordinate_descent.py --data DIR{' --quick' * given.quick}"
     if not given.quick and (splits, draws) != (100, 1000):
         command += f" --splits {splits} --draws {draws}"
+    for name in given.only or ():
+        command += f" --only {name}"
     drawn, axes = figure(1, 9.0, 4.0)
     for column, label in enumerate(("gaussian", "analytic", "truncated", "optimal", "no noise")):
         ours = [100 * np.array(s)[:, column, 1].mean() for s in results.values()]

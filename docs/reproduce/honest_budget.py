@@ -138,10 +138,13 @@ def main() -> None:
     """Fit and write or print the page."""
     parser = arguments(__doc__)
     parser.add_argument("--repeats", type=int, default=10, help="splits for each number")
+    parser.add_argument("--only", action="append", choices=uci.NAMES, help="for the table")
+    parser.add_argument("--curve", action="append", choices=uci.NAMES, help="for the curves")
+    parser.add_argument("--epsilon", action="append", type=float, help="for the curves")
     given = parser.parse_args()
-    names, repeats = uci.NAMES, given.repeats
-    epsilons: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 10.0)
-    drawn_sets = ("adult", "bank")
+    names, repeats = tuple(given.only or uci.NAMES), given.repeats
+    epsilons: tuple[float, ...] = tuple(given.epsilon or (0.1, 0.3, 1.0, 3.0, 10.0))
+    drawn_sets = tuple(given.curve or ("adult", "bank"))
     if given.quick:
         names, repeats, epsilons = ("post-operative", "ecoli"), 2, (1.0,)
         drawn_sets = ("ecoli",)
@@ -158,6 +161,9 @@ def main() -> None:
     command = f"python docs/reproduce/honest_budget.py --data DIR{' --quick' * given.quick}"
     if not given.quick and repeats != 10:
         command += f" --repeats {repeats}"
+    for option in ("only", "curve", "epsilon"):
+        for value in getattr(given, option) or ():
+            command += f" --{option} {value}"
     text = [
         "# Private classifiers at an honest total budget",
         "",

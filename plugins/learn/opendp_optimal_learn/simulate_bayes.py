@@ -1,8 +1,8 @@
 """Naive Bayes with simulated noise, many draws at a time: Table 2 of the paper.
 
 For simulation only, and not private: sensitivities use the true class counts, and a category
-that a class never has in training keeps the count 0, both as the paper's numbers suggest. Draws come
-from a seeded generator. The estimator does neither and releases through measurements.
+that a class never has in training keeps the count 0, both as the paper's numbers suggest. Draws
+come from a seeded generator. The estimator does neither and releases through measurements.
 
 The logarithm of each class's probability is linear in (1, x, x^2, indicators of categories), so
 that one product of matrices scores all records under all draws.
