@@ -138,13 +138,17 @@ def kills(scale: float) -> Iterator[Row]:
         yield Row("cache", name, found.kills, result, found.lost == found.wrong == 0)
 
 
+LIMIT = float("inf")
+"""Seconds for each parser and each package of mutants; what was reached is what is printed."""
+
+
 def fuzz(scale: float, names: list[str] | None = None) -> Iterator[Row]:
     """Hostile inputs for every parser."""
     from tests.trust import fuzz as fuzzing
 
     for name in names or fuzzing.TARGETS:
         try:
-            found = fuzzing.run(name, round(1_000_000 * scale), seed=1)
+            found = fuzzing.run(name, round(1_000_000 * scale), seed=1, seconds=LIMIT)
         except fuzzing.FuzzError as error:
             yield Row("fuzzing", name, 0, f"failed: {error}", False)
             continue
@@ -165,23 +169,18 @@ def independent(scale: float) -> Iterator[Row]:
         yield Row("tables", name, len(tables), f"{agreed} agree", agreed == len(tables))
 
 
-def mutation(scale: float) -> Iterator[Row]:
+def mutation(scale: float, packages: list[str] | None = None) -> Iterator[Row]:
     """Bugs put into the source, one at a time, under the tests."""
     from tests.trust import mutate
 
-    for package in ("certify", "sample", "measure"):
-        found = mutate.run_package(package, share=scale)
+    for package in packages or mutate.MODULES:
+        found = mutate.run_package(package, share=scale, seconds=LIMIT)
         if not found.tried:
             continue
         score = 100 * found.killed / found.tried
-        result = f"{found.killed} killed ({score:.1f} %)"
-        yield Row(
-            "mutation",
-            f"{package}/",
-            found.tried,
-            result,
-            score >= (95 if package == "certify" else 0),
-        )
+        result = f"{found.killed} killed ({score:.1f} %); there are {found.there}"
+        good = score >= (95 if package == "certify" else 80)
+        yield Row("mutation", f"{package}/", found.tried, result, good)
 
 
 STAGES: dict[str, Stage] = {
@@ -237,7 +236,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("stages", nargs="*", metavar="stage", help=", ".join(STAGES))
     parser.add_argument("--quick", action="store_true", help="a hundredth of the tries; no page")
     parser.add_argument("--fuzz", action="append", help="only this parser (repeat)")
+    parser.add_argument("--mutate", action="append", help="only this package (repeat)")
+    parser.add_argument("--seconds", type=float, help="limit for a parser or package")
     options = parser.parse_args(argv)
+    global LIMIT
+    LIMIT = options.seconds or LIMIT
     scale = 0.01 if options.quick else 1.0
     good = True
     with tempfile.TemporaryDirectory() as folder:
@@ -245,7 +248,11 @@ def main(argv: list[str] | None = None) -> int:
         for name in options.stages or list(STAGES):
             started = time.perf_counter()
             rows = []
-            stage = STAGES[name](scale) if not options.fuzz else fuzz(scale, options.fuzz)
+            stage = STAGES[name](scale)
+            if options.fuzz:
+                stage = fuzz(scale, options.fuzz)
+            if options.mutate:
+                stage = mutation(scale, options.mutate)
             for row in stage:
                 rows.append(row)
                 good = good and row.good
@@ -253,7 +260,8 @@ def main(argv: list[str] | None = None) -> int:
                 print(
                     f"{mark}  {row.group:9} {row.what:45} {row.tries:>9,}  {row.result}", flush=True
                 )
-            suffix = "-" + "-".join(options.fuzz).replace(" ", "_") if options.fuzz else ""
+            chosen = options.fuzz or options.mutate
+            suffix = "-" + "-".join(chosen).replace(" ", "_") if chosen else ""
             if not options.quick:
                 save(name + suffix, rows, time.perf_counter() - started)
     if not options.quick:

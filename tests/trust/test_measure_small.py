@@ -105,7 +105,9 @@ def test_integers_on_a_finer_grid_are_rounded_after_the_noise(bits):
         assert vector.tolist() == [expected] * 2
 
 
-@pytest.mark.parametrize("sensitivity", [Fraction(1), Fraction(3), Fraction(1, 10), Fraction(10**9)])
+@pytest.mark.parametrize(
+    "sensitivity", [Fraction(1), Fraction(3), Fraction(1, 10), Fraction(10**9)]
+)
 @pytest.mark.parametrize("cells", [1, 4, 13])
 def test_the_grid_hides_what_it_must(sensitivity, cells):
     table = Scripted(0, cells=cells)
@@ -204,7 +206,9 @@ def test_totals_and_shares():
     assert Fraction(epsilon) >= 3 * Fraction(0.1) > Fraction(math.nextafter(epsilon, 0))
     assert Fraction(delta) >= 3 * Fraction(1e-4) > Fraction(math.nextafter(delta, 0))
     assert both.share(1.0, 1) == 1.0
-    assert 3 * Fraction(both.share(1.0, 3)) <= 1 < 3 * Fraction(math.nextafter(both.share(1.0, 3), 1))
+    assert (
+        3 * Fraction(both.share(1.0, 3)) <= 1 < 3 * Fraction(math.nextafter(both.share(1.0, 3), 1))
+    )
 
 
 def test_integer_sensitivities():
