@@ -96,6 +96,14 @@ class Channel:
         values.setflags(write=False)
         return values
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """The nearest floats, for numpy.
+
+        :param dtype: of the array
+        :param copy: always a copy
+        """
+        return np.array(self.matrix, dtype=dtype)
+
     def joint(self, prior: Any) -> tuple[Row, ...]:
         """The chance of each answer together with each observation.
 

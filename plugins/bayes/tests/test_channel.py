@@ -164,6 +164,13 @@ def test_channels_do_not_change():
     assert hash(channel) == hash(geometric_channel(2, decay=0.5))
 
 
+def test_channels_and_arrays():
+    channel = geometric_channel(3, epsilon=1.0)
+    array = np.asarray(channel)
+    assert array.sum(axis=1) == pytest.approx(np.ones(4))
+    assert np.asarray(Channel(array)) == pytest.approx(array, abs=1e-15)
+
+
 def test_pixelated_priors():
     assert pixelated_prior(lambda x: x, 2) == (Fraction(1, 2), Fraction(1, 2), 0)
     assert sum(pixelated_prior(lambda x: x * x, 7)) == 1
