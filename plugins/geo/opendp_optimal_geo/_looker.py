@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 
 from opendp_optimal.spec.exact import float_down, float_up
 from opendp_optimal_geo.bounds import gaussian_radius, laplace_radius
-from opendp_optimal_geo.looks import FEWEST_TICKS, fewest
+from opendp_optimal_geo.elimination import Elimination
+from opendp_optimal_geo.looks import FEWEST_TICKS, Prices, fewest
 from opendp_optimal_geo.noise import (
     LARGEST_RATE,
     gaussian_noise,
@@ -156,6 +158,27 @@ class GridLooker:
         if self._same:
             self._spent += int(ticks[0]) * int(np.count_nonzero(charged))
         return charged
+
+    @contextmanager
+    def paying(self, state: Elimination) -> Iterator[None]:
+        """Charge solvent users the whole allotment, and give back what was not begun at the end.
+
+        Whatever happens in between, every look that was begun has been paid for.
+        """
+        if not self.solvent:
+            yield
+            return
+        ledger, whole = self.steward.ledger, int(self.allotment[0])
+        ledger.reserve(whole)
+        try:
+            yield
+        finally:
+            first = np.zeros(1, np.intp)
+            looks = range(len(self.split))
+            prices = [int(Prices(self.allotment, self.split, j).of(first)[0]) for j in looks]
+            unused = whole - np.cumsum([0, *prices], dtype=np.int64)
+            unused[0] = unused[state.looks]  # never decided: asked in every look that was begun
+            self._spent = whole * ledger.size - ledger.give_back(state.decided_at, unused)
 
     def commit(self) -> None:
         """Make charges last before the look is run."""

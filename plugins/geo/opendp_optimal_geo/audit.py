@@ -139,8 +139,9 @@ def audit_population(
         )
         looker = people._looker(DistanceTo((-1e4, 0.0)), price, method, looks, False, "data")
         state = start(looker.allotment, looker.columns)
-        for _ in looker.split:
-            take_look(state, looker, looker.allotment, looker.split)
+        with looker.paying(state):
+            for _ in looker.split:
+                take_look(state, looker, looker.allotment, looker.split)
         averages = state.averages()
         statistics.append(averages if averages.ndim == 1 else averages[:, 0])
     exact = float(np.round(distance / people.grid) * people.grid)

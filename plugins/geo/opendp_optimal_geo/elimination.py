@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -47,6 +48,9 @@ class Looker(Protocol):
     @property
     def columns(self) -> int:
         """Numbers in a value; 0 for plain numbers."""
+
+    def paying(self, state: Elimination) -> AbstractContextManager[None]:
+        """Charge solvent users for all looks at first, and give back what was not begun."""
 
     @property
     def solvent(self) -> bool:
@@ -160,8 +164,7 @@ def take_look(
 ) -> tuple[int, int]:
     """Charge users for the next look, then run it; return how many were asked and refused.
 
-    Everybody is charged before the first noise is drawn. Where it is known that everybody can pay
-    and nothing is written to disk, users are charged block by block, each block before its noise.
+    Everybody is charged before the first noise is drawn; solvent users have been already.
 
     :param after: called with every block that was looked at
     """
@@ -187,8 +190,6 @@ def take_look(
             users = users[charged[block]]
         if len(users):
             ticks = price.of(users)
-            if looker.solvent and not looker.charge(users, ticks).all():
-                raise RuntimeError("users who can pay were not charged")  # pragma: no cover
             values = looker.look(users, ticks)
             weights = looker.weight(ticks[:1] if price.same else ticks, look)
             if not looker.reliable:
@@ -260,15 +261,15 @@ def eliminate(
             kept = np.flatnonzero(~done)
         place = state._move(block, kept, int(place))
 
-    while state.looks < len(split) and len(state.users):
-        share, place, inside, outside = beta / (len(split) * len(state.users)), 0, 0, 0
-        after = decide_block if decide else None
-        asked, refused = take_look(state, looker, allotment, split, progress, after)
-        if decide:
-            state._cut(int(place))
-        state.rounds.append(
-            Round(state.looks, split[state.looks - 1], asked, refused, int(inside), int(outside))
-        )
+    with looker.paying(state):
+        while state.looks < len(split) and len(state.users):
+            share, place, inside, outside = beta / (len(split) * len(state.users)), 0, 0, 0
+            after = decide_block if decide else None
+            asked, refused = take_look(state, looker, allotment, split, progress, after)
+            if decide:
+                state._cut(int(place))
+            part = split[state.looks - 1]
+            state.rounds.append(Round(state.looks, part, asked, refused, int(inside), int(outside)))
     return state
 
 
@@ -293,23 +294,26 @@ def eliminate_to(
     :param progress: called after every block
     """
     state = start(allotment, looker.columns)
-    while state.looks < len(split) and len(state.users) > (k if decide else 0):
-        share = beta / (len(split) * len(state.users))
-        asked, refused = take_look(state, looker, allotment, split, progress)
-        outside = 0
-        if len(state.weights) > 1:  # users without any answer cannot be ranked
-            state.keep(state.weights > 0.0)
-        if decide and len(state.users) > k:
-            score, width = scores(state, looker, share)
-            right = score + width
-            limit = np.partition(right, k - 1)[k - 1]
-            # Right ends of the others are no smaller, so intervals meet iff left ends do not pass.
-            kept = score - width <= limit
-            gone = state.users[~kept]
-            state.fate[gone] = 2 * state.looks
-            outside = len(gone)
-            state.keep(kept)
-        state.rounds.append(Round(state.looks, split[state.looks - 1], asked, refused, 0, outside))
+    with looker.paying(state):
+        while state.looks < len(split) and len(state.users) > (k if decide else 0):
+            share = beta / (len(split) * len(state.users))
+            asked, refused = take_look(state, looker, allotment, split, progress)
+            outside = 0
+            if len(state.weights) > 1:  # users without any answer cannot be ranked
+                state.keep(state.weights > 0.0)
+            if decide and len(state.users) > k:
+                score, width = scores(state, looker, share)
+                right = score + width
+                limit = np.partition(right, k - 1)[k - 1]
+                # The others' right ends are no smaller: intervals meet iff left ends do not pass.
+                kept = score - width <= limit
+                gone = state.users[~kept]
+                state.fate[gone] = 2 * state.looks
+                outside = len(gone)
+                state.keep(kept)
+            state.rounds.append(
+                Round(state.looks, split[state.looks - 1], asked, refused, 0, outside)
+            )
     return state
 
 

@@ -79,6 +79,27 @@ class Ledger:
         self.paid[users] = paid + np.where(charged, ticks, 0)
         return charged
 
+    def reserve(self, ticks: int) -> None:
+        """Charge everybody; only after :meth:`can_all_pay`.
+
+        :param ticks: the price
+        """
+        self.paid += ticks
+
+    def give_back(self, kinds: NDArray[np.uint16], ticks: Ticks) -> int:
+        """Take back a part of what :meth:`reserve` charged; return how many ticks in all.
+
+        :param kinds: for each user which of the amounts
+        :param ticks: amounts, at most what was reserved
+        """
+        total = 0
+        for begin in range(0, self.size, 1 << 16):
+            block = slice(begin, begin + (1 << 16))
+            back = ticks.take(kinds[block])
+            self.paid[block] -= back
+            total += int(back.sum())
+        return total
+
     def can_all_pay(self, ticks: int) -> bool:
         """Say whether nobody has halted and everybody has so much left.
 

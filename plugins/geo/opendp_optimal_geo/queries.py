@@ -180,7 +180,8 @@ class DensityMap:
 def release_points(looker: GridLooker, size: int, progress: Progress | None = None) -> FloatArray:
     """Return one noisy point per user."""
     state = start(looker.allotment, looker.columns)
-    take_look(state, looker, looker.allotment, looker.split, progress)
+    with looker.paying(state):
+        take_look(state, looker, looker.allotment, looker.split, progress)
     out = np.full((size, looker.columns), np.nan)
     state.spread_weights()
     known = state.weights > 0.0

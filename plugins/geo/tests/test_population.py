@@ -414,3 +414,36 @@ def test_memory_per_user_is_bounded(method, most):
     finally:
         tracemalloc.stop()
     assert peak < most * users + 12e6
+
+
+@pytest.mark.parametrize("query", ["range_count", "nearest"])
+def test_a_failure_inside_leaves_begun_looks_charged(query, monkeypatch):
+    """Users of a population pay in advance and get back only looks that were never begun."""
+    from opendp_optimal_geo._looker import GridLooker
+
+    honest, begun = GridLooker.look, []
+
+    def failing(self, users, ticks):
+        begun.append(int(ticks[0]))
+        if len(begun) == 3:
+            raise MemoryError
+        return honest(self, users, ticks)
+
+    monkeypatch.setattr(GridLooker, "look", failing)
+    people = Population(np.full((5, 2), 500.0), budget=1e-3)  # on the border: never decided
+    options = {"budget": 5e-4, "method": "distance", "looks": ("doubling", 6), "beta": 1e-9}
+    where = (SQUARE,) if query == "range_count" else ((0, 0), 1)
+    with pytest.raises(MemoryError):
+        getattr(people, query)(*where, **options)
+    assert people.ledger.paid.tolist() == [sum(begun)] * 5
+    assert sum(begun) == pytest.approx(WHOLE / 2 * 7 / 63)
+
+
+def test_paying_in_advance_costs_the_same(tmp_path):
+    """With a journal users are charged look by look; both ways charge what was begun."""
+    points = np.vstack([np.full((3, 2), 500.0), np.full((3, 2), 9e4)])
+    for options in ({}, {"journal": tmp_path / "budgets"}):
+        people = Population(points, budget=1e-3, **options)
+        answer = people.range_count(SQUARE, budget=5e-4, looks=("even", 4), beta=1e-6)
+        assert people.ledger.paid.tolist() == [WHOLE // 2] * 3 + [WHOLE // 8] * 3
+        assert answer.saving == pytest.approx(3 / 8)
