@@ -177,8 +177,7 @@ def main() -> None:
         "## Naive Bayes at a total of ε = 1, δ = 1e-6",
         "",
         "*releases* is how many one person can touch when one record is replaced by another. "
-        "A total that protects people is far from (1, 0.1) for each statistic: small data sets "
-        "are at or beyond the error of naming the largest class.",
+        "Compare with the last column, the error of always naming the largest class.",
         "",
         *rows,
         "",
@@ -187,15 +186,13 @@ def main() -> None:
         save(drawn, given.page, "honest-budget"),
         *parts,
         "",
-        "What to take from this: with tens of releases, many of them small, the noises differ "
-        "little, and where they do the analytic Gaussian gains most, because Gaussian noise adds "
-        "up in squares. Optimal noise pays with few releases; "
-        "[budgets](../explanation/learn-budgets.md) says how few.",
+        "What this shows and what not: where intervals overlap, the noises are not ranked. What "
+        "each release gets can be ranked without data: from a dozen releases on, Gaussian noise "
+        "is the smaller; see [budgets](../explanation/learn-budgets.md).",
         "",
-        "diffprivlib gets the same total ε with δ = 0 (its GaussianNB and LogisticRegression are "
-        "pure), and numbers and categories as one matrix of indicators, which is what they take. "
-        "Its GaussianNB counts a person's record as added or removed, ours as replaced, the "
-        "stronger of the two."
+        "diffprivlib gets the same total ε (its classifiers take no δ), with numbers and "
+        "categories as one matrix of numbers, which is what they take; our naive Bayes counts "
+        "categories, so the two are not alike in more than their noise."
         if diffprivlib_models() is not None
         else "diffprivlib is left out: it is not installed, or does not work with this version "
         "of scikit-learn.",
