@@ -180,7 +180,8 @@ def mutation(scale: float, packages: list[str] | None = None) -> Iterator[Row]:
         score = 100 * found.killed / found.tried
         result = f"{found.killed} killed ({score:.1f} %); there are {found.there}"
         good = score >= (95 if package == "certify" else 80)
-        yield Row("mutation", f"{package}/", found.tried, result, good)
+        where = f"{package}/ ({', '.join(mutate.MODULES[package])})"
+        yield Row("mutation", where, found.tried, result, good)
 
 
 STAGES: dict[str, Stage] = {

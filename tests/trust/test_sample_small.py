@@ -51,6 +51,8 @@ def test_uniform_below_keeps_exactly_the_even_part(bound):
             again = scripted(uneven, uneven, 0)
             assert uniform_below(bound, 1, again).tolist() == [0]
             assert again.left == []
+        kept = scripted(even, even - 1)  # the last even word counts when drawn again, too
+        assert uniform_below(bound, 1, kept).tolist() == [bound - 1]
         mixed = scripted(5, even, 7, 9)
         assert uniform_below(bound, 3, mixed).tolist() == [5 % bound, 9 % bound, 7 % bound]
     assert uniform_below(bound, 2, scripted(0, bound)).tolist() == [0, 0]
@@ -152,6 +154,13 @@ def test_rounding_by_the_definition():
         for word in range(high - low):
             expected = high if word < inside - low else low
             assert rounding.draw(answer, scripted(word, 0)) == expected
+
+
+def test_rounding_takes_words_modulo_the_length_of_the_bin():
+    rounding = Rounding(tuple(point(y, 3) for y in range(3)), (0, 4, 10), False)
+    assert rounding.draw(5, scripted(6, 0)) == 10
+    assert rounding.draw(5, scripted(7, 0)) == 4
+    assert rounding.draw(1, scripted(4, 0)) == 4
 
 
 def test_rounding_tells_only_in_the_first_and_last_column():
