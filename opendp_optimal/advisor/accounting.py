@@ -20,6 +20,8 @@ from opendp_optimal.spec import baselines
 
 SHARE = 0.5
 """The part of delta that is divided among (epsilon, delta)-private releases."""
+MOST_TIGHT = 2000
+"""Up to so many releases privacy loss distributions are composed; beyond, the theorems serve."""
 _SAFE = 1 + 1e-9
 _STEPS = 60
 _CLOSE = 1e-4
@@ -98,7 +100,7 @@ def laplace_share(epsilon: float, delta: float, count: int, sensitivity: int | N
     """
     start = pure_share(epsilon, delta, count)
     pld = _library()
-    if count == 1 or delta == 0 or pld is None:
+    if count == 1 or delta == 0 or count > MOST_TIGHT or pld is None:
         return start
     step = 2.0 ** math.floor(math.log2(epsilon / 2000))
 
@@ -128,15 +130,17 @@ def discrete_gaussian_scale(epsilon: float, delta: float, count: int, sensitivit
     """
     near = gaussian_scale(epsilon, delta, count) * sensitivity
     pld = _library()
+    # Rounding adds up over the releases: the more of them, the finer.
+    step = 2.0 ** -(12 + math.ceil(math.log2(count) / 2))
 
     def fits(inverse: float) -> bool:
         sigma = 1 / inverse
         if count == 1:
             return _discrete_gaussian_delta(sigma, epsilon, sensitivity) <= delta
-        if pld is None:
+        if pld is None or count > MOST_TIGHT:
             return _concentrated_delta(count * (sensitivity / sigma) ** 2 / 2, epsilon) <= delta
         one = pld.from_discrete_gaussian_mechanism(
-            sigma, sensitivity, value_discretization_interval=2.0**-12
+            sigma, sensitivity, value_discretization_interval=step
         )
         return float(one.self_compose(count).get_delta_for_epsilon(epsilon)) <= delta
 

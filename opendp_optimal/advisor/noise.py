@@ -174,7 +174,7 @@ def _table(request: Request) -> Iterator[Proposal]:
         if found is None:
             return
         best = found
-        for growth in FEW_GROWTHS if request.releases > 2 else ():
+        for growth in FEW_GROWTHS if 2 < request.releases <= accounting.MOST_TIGHT else ():
             more = _solved(epsilon * growth, delta, loss, request)
             if more is None or not _fits(more, request):
                 break
