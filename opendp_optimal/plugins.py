@@ -278,7 +278,7 @@ def _directory(directory: Any) -> tuple[str, Any]:
 
 
 def _candidates(propose: Any, *, name: str | None = None) -> tuple[str, Any]:
-    given = name or getattr(propose, "__name__", "")
+    given = str(name or getattr(propose, "__name__", ""))
     if not callable(propose) or not given.isidentifier():
         raise ValueError(f"propose ({propose!r}) must be a function with a name")
     if len(inspect.signature(propose).parameters) != 1:

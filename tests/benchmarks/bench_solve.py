@@ -4,9 +4,10 @@
 
 Both run here, in one process on one core, on the same HiGHS. For each pair of epsilon and delta
 the cutting-plane method gets the time limit, once for each number of cuts a round (the paper adds
-one; ``--cuts 1 8`` also tries eight); the best of these counts. The gap g it is measured at is the one asked for, or the one it had at the end if it
-did not get there; its time is that of the level of refinement that reached g alone, as if the
-right number of cells had been known. ``solve`` is then asked for the same g.
+one; ``--cuts 1 8`` also tries eight); the best of these counts. The gap g it is measured at is the
+one asked for, or the one it had at the end if it did not get there; its time is that of the level
+of refinement that reached g alone, as if the right number of cells had been known. ``solve`` is
+then asked for the same g.
 
 Where the asked gap was not reached, a second figure says what is known about that gap: ``solve``
 needed so long, the peer more than the time limit, so the ratio is at least their quotient.
