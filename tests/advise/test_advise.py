@@ -41,7 +41,7 @@ def made(candidate, request, prior=None):
 
 
 def test_printed_losses() -> None:
-    # Table of noise.md and the README: (1, 0.2) at sensitivity 1.
+    # Closed forms and the certified optimum at (1, 0.2), sensitivity 1, to the digits printed.
     advice = advise(epsilon=1.0, delta=0.2)
     printed = {
         "laplace": 1.0,
