@@ -42,9 +42,10 @@ class Advice:
 
     @property
     def lower(self) -> float | None:
-        """The largest certified lower bound that covers every candidate; None if there is none.
+        """The largest lower bound that covers every candidate; None if there is none.
 
-        With bounds on the answers, what is known of additive noise does not cover the others.
+        With bounds on the answers, what is known of additive noise does not cover the others. The
+        note of each bound says if it rests on a theorem instead of a certificate.
         """
         covers = [b.value for b in self.bounds if not b.additive or self.request.bounds is None]
         return max(covers, default=None)
