@@ -3,6 +3,7 @@
 The tests compare the pages with what this module makes of the code.
 """
 
+import copy
 import inspect
 from pathlib import Path
 
@@ -59,6 +60,9 @@ def commands() -> list[click.Command]:
 
 
 def help_text(command: click.Command, *parents: str) -> str:
+    # A command remembers the help option of its first use, which may have been on its own.
+    command = copy.copy(command)
+    command._help_option = None
     above = click.Context(command_line, info_name="", **command_line.context_settings)
     name = " ".join([*parents, command.name or ""])
     context = click.Context(command, info_name=name, parent=above)
