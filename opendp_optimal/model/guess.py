@@ -36,7 +36,7 @@ def aligned(problem: NoiseProblem, cells: int) -> tuple[int, int]:
     """
     gamma = _gamma(problem)
     period = min(cells, math.ceil(1 / gamma))
-    options = range(max(1, cells - 1), cells + period + 1)
+    options = range(cells if cells >= 8 else max(1, cells - 1), cells + period + 1)
 
     def off(count: int, phase: float) -> float:
         return _off(count * gamma, phase) + 0.02 * (count - cells) / period
@@ -72,7 +72,7 @@ def first_cells(problem: NoiseProblem, gap: float) -> int:
         q = math.expm1(min(e, 50.0)) / (2 * d)
         laplace = 2 / e**2 * (1 - (math.log1p(q) + math.log1p(q) ** 2 / 2) / q)
         least = max(1e-9, min(laplace, 0.35 if e > 1 else math.inf))
-        constant = 0.75 / (3 * least) / (1 - d) ** (e / 4)
+        constant = 0.82 / (3 * least) / (1 - d) ** (e / 4)
     else:
-        constant = 1.3 * (min(2.5, 0.02 * e**3) + 2 * d * (0.3 + 0.6 * e))
+        constant = 1.3 * (min(2.5, 0.02 * e**3) + 2.6 * d * (0.3 + 0.8 * e))
     return max(1, math.ceil(math.sqrt(constant / gap)))
