@@ -36,7 +36,7 @@ def test_scikit_learns_own_checks(estimator):
         warnings.simplefilter("ignore")  # bounds and classes are not given there
         done = check_estimator(estimator, expected_failed_checks=RANDOM, on_skip=None)
     skipped = {c["check_name"] for c in done if c["status"] == "skipped"}
-    assert skipped <= {"check_pipeline_consistency", "check_array_api_input"}
+    assert skipped <= {"check_pipeline_consistency", "check_array_api_input", *RANDOM}
     assert sum(c["status"] == "passed" for c in done) > 40
 
 
