@@ -110,7 +110,7 @@ class Elimination:
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Go on with some of the users only."""
         if not kept.all():
-            if len(self.weights) > 1:
+            if len(self.weights) == len(self.users):  # also the one weight of the one user left
                 self.weights = self.weights[kept]
             self.users, self.sums = self.users[kept], self.sums[kept]
 

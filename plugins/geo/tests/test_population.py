@@ -327,6 +327,24 @@ def test_density_map():
     assert centre == pytest.approx(5000 / (2 * math.pi * (500**2 + 100**2)), rel=0.3)
 
 
+@pytest.mark.parametrize("privacy", PRIVACY)
+@pytest.mark.parametrize("method", ["point", "distance"])
+@pytest.mark.parametrize("baseline", [False, True])
+def test_the_only_user_left_cannot_pay(privacy, method, baseline):
+    people = Population(crowd(1), **privacy)
+    whole = float(people.capacity)
+    people.release_points(budget=0.75 * whole)
+    options = {"budget": whole, "method": method, "looks": ("even", 2), "baseline": baseline}
+    answers = [
+        people.range_count(SQUARE, **options),
+        people.kde((0, 0), 200.0, **options),
+        people.nearest((0, 0), 1, **options),
+    ]
+    assert [answer.missing for answer in answers] == [1, 1, 1]
+    assert answers[0].value == 0
+    assert np.isnan(people.release_points(budget=0.1 * whole)).all()
+
+
 class Budgets(RuleBasedStateMachine):
     """Queries of all kinds, adaptively, against exact per-user totals."""
 
