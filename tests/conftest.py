@@ -1,10 +1,6 @@
-"""Every test has an empty table cache of its own, and property tests no deadline."""
+"""Every test has an empty table cache of its own."""
 
 import pytest
-from hypothesis import settings
-
-settings.register_profile("default", deadline=None)
-settings.load_profile("default")
 
 
 @pytest.fixture(autouse=True)

@@ -4,13 +4,8 @@ from pathlib import Path
 
 import opendp.prelude as dp
 import pytest
-from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # for geo_tails
-
-# Nothing is timed in tests: a busy machine must not fail one.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)

@@ -3,11 +3,6 @@ from pathlib import Path
 
 import opendp.prelude as dp
 import pytest
-from hypothesis import settings
-
-# Nothing is timed in tests: a busy machine must not fail one.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)
