@@ -85,29 +85,11 @@ def _query_options(command: F) -> F:
 @click.option("--map", "map_file", type=click.Path(path_type=Path), help="Who was decided when.")
 @_query_options
 def count_command(
-    region_text: str,
-    degrees: bool,
-    map_file: Path | None,
-    method: str,
-    looks: str,
-    beta: float,
-    baseline: bool,
-    as_json: bool,
-    **options: Any,
+    region_text: str, degrees: bool, map_file: Path | None, as_json: bool, **options: Any
 ) -> None:
     """Count the users inside a region."""
-    people, points, price = _population(**options)
     region = _region(region_text, options["crs"] if degrees else None)
-    with _bar("count") as progress:
-        answer = people.range_count(
-            region,
-            budget=price,
-            method=method,
-            looks=_looks(looks),
-            beta=beta,
-            baseline=baseline,
-            progress=progress,
-        )
+    people, points, answer = _ask("range_count", region, **options)
     if map_file is not None:
         from opendp_optimal_geo.plots import plot_elimination
 
@@ -120,29 +102,9 @@ def count_command(
 @click.option("--at", required=True, help="x,y of the point.")
 @click.option("--bandwidth", type=float, required=True, help="In metres.")
 @_query_options
-def kde_command(
-    at: str,
-    bandwidth: float,
-    method: str,
-    looks: str,
-    beta: float,
-    baseline: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+def kde_command(at: str, bandwidth: float, as_json: bool, **options: Any) -> None:
     """Estimate the kernel density at one point."""
-    people, _, price = _population(**options)
-    with _bar("kde") as progress:
-        answer = people.kde(
-            _numbers("at", at, 2),
-            bandwidth,
-            budget=price,
-            method=method,
-            looks=_looks(looks),
-            beta=beta,
-            baseline=baseline,
-            progress=progress,
-        )
+    people, _, answer = _ask("kde", _numbers("at", at, 2), bandwidth, **options)
     _print_answer(answer, people, as_json)
 
 
@@ -151,29 +113,9 @@ def kde_command(
 @click.option("--at", required=True, help="x,y of the point.")
 @click.option("--k", type=int, default=10, show_default=True, help="How many.")
 @_query_options
-def neighbours_command(
-    at: str,
-    k: int,
-    method: str,
-    looks: str,
-    beta: float,
-    baseline: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+def neighbours_command(at: str, k: int, as_json: bool, **options: Any) -> None:
     """Find the users nearest to a point; they are named by their line in the file, from 0."""
-    people, _, price = _population(**options)
-    with _bar("neighbours") as progress:
-        answer = people.nearest(
-            _numbers("at", at, 2),
-            k,
-            budget=price,
-            method=method,
-            looks=_looks(looks),
-            beta=beta,
-            baseline=baseline,
-            progress=progress,
-        )
+    people, _, answer = _ask("nearest", _numbers("at", at, 2), k, **options)
     _print_answer(answer, people, as_json)
 
 
@@ -233,11 +175,13 @@ def figure_command(
 
     Users and queries are drawn by a simulation generator; the noise is the real one.
     """
-    from opendp_optimal_geo.experiments import FIGURES
-    from opendp_optimal_geo.plots import plot_experiment
+    from opendp_optimal_geo.experiments import FIGURES, figure_2
+    from opendp_optimal_geo.plots import plot_elimination, plot_experiment
 
     if name == "2":
-        _figure_2(data, output, source or "pickups", as_json)
+        people, points, region, answer = figure_2(data, source=source or "pickups")
+        plot_elimination(output, points, answer, region)
+        _print_answer(answer, people, as_json)
         return
     options: dict[str, Any] = {} if repetitions is None else {"repetitions": repetitions}
     if source is not None:
@@ -262,20 +206,6 @@ def figure_command(
         click.echo(
             f"{row.panel:<22}{row.x:>10.3g}  {row.method:<18}{row.saving:>8.3f}{row.error:>12.5g}"
         )
-
-
-def _figure_2(data: Path, output: Path, source: str, as_json: bool) -> None:
-    from opendp_optimal_geo.experiments import places
-    from opendp_optimal_geo.plots import plot_elimination
-    from opendp_optimal_geo.population import Population
-    from opendp_optimal_geo.regions import rectangle
-
-    points = places(data, source)
-    region = rectangle(np.median(points, axis=0), 3000.0, 2000.0, angle=29.0)
-    people = Population(points, budget=1e-4)
-    answer = people.range_count(region, budget=1e-4)
-    plot_elimination(output, points, answer, region)
-    _print_answer(answer, people, as_json)
 
 
 @geo.command(name="audit")
@@ -351,6 +281,30 @@ def _population(
             points, budget=budget, privacy=privacy, delta=delta, reach=reach, journal=state
         )
     return people, points, float(people.capacity) if price is None else price
+
+
+def _ask(
+    query: str,
+    *arguments: Any,
+    method: str,
+    looks: str,
+    beta: float,
+    baseline: bool,
+    **options: Any,
+) -> tuple[Any, Any, Any]:
+    """Ask a population one query; return it, its points and the answer."""
+    people, points, price = _population(**options)
+    with _bar(query.replace("_", " ")) as progress:
+        answer = getattr(people, query)(
+            *arguments,
+            budget=price,
+            method=method,
+            looks=_looks(looks),
+            beta=beta,
+            baseline=baseline,
+            progress=progress,
+        )
+    return people, points, answer
 
 
 # What reading a hostile file may raise on the way; all of it means: not a region.

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from shapely.geometry.base import BaseGeometry
 
 from opendp_optimal_geo.answers import Answer
-from opendp_optimal_geo.experiments import Figure
 from opendp_optimal_geo.queries import DensityMap
+from opendp_optimal_geo.sweep import Figure
 
 FloatArray = NDArray[np.float64]
 
@@ -35,8 +35,7 @@ def plot_experiment(path: Path, result: Figure) -> None:
     :param path: file to write; the ending chooses the format
     :param result: from :mod:`~opendp_optimal_geo.experiments`
     """
-    panels = list(dict.fromkeys(row.panel for row in result.rows))
-    methods = list(dict.fromkeys(row.method for row in result.rows))
+    panels, methods = result.panels, result.methods
     figure, axes = _figure(2, len(panels), (4.0 * len(panels) + 1.0, 6.0))
     for column, panel in enumerate(panels):
         for index, method in enumerate(methods):
@@ -86,6 +85,7 @@ def plot_elimination(
         cmap="viridis",
         vmin=1,
         vmax=max(2, rounds),
+        rasterized=True,  # one picture in an SVG, not twenty thousand circles
     )
     axis.scatter(x[never, 0], x[never, 1], s=4, color="crimson", label="never decided")
     for part in getattr(region, "geoms", [region]):
