@@ -92,7 +92,7 @@ def solve_channel(
     solution = run(program, method=method, tolerance=tolerance, progress=progress)
     rows = proofs.private_rows(program.unfold(solution.weights), small, largest_mix=0.1)
     integers = rows[[first.index(g) for g in group]]
-    dual = proofs.round_prices(solution, below.program(), below)
+    dual = proofs.round_prices(solution, program, below)
     table = ChannelTable(
         weights=integers,
         above=above,

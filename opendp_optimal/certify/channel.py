@@ -29,6 +29,8 @@ Integers = NDArray[np.int64]
 
 _SHRINK = 1 - 2.0**-50
 _LARGEST = 64.0
+_RARE = 2.0**-36
+"""Outputs that no input releases more often are a solver's dust, too fine to be rounded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,16 +226,31 @@ def private_rows(
 
 
 def _lifted(weights: Floats, problem: ChannelProblem) -> Floats:
-    """Raise every weight to what pure privacy asks, given the others; rows then add up again."""
+    """The least channel above the weights that is private in every entry, divided out.
+
+    Every weight is raised to what pure privacy asks, given the others: the envelope
+    ``max_z exp(-epsilon(z, x)) P(y|z)`` over all paths of pairs. Rows then add up to a little more
+    than 1, by different amounts. What they lack of a common sum goes to the fullest outputs: it is
+    private itself once that sum is large enough, and so are sums of private columns.
+    """
     first, second = problem.pairs[:, 0], problem.pairs[:, 1]
     fall = np.exp(-problem.low)[:, None]
-    out = np.maximum(weights, 0.0)
+    out = np.maximum(weights, 0.0) * problem.shared
+    out[:, out.max(axis=0) < _RARE] = 0.0
     for _ in range(len(weights)):
         before = out.copy()
         np.maximum.at(out, second, out[first] * fall)
         if np.all(out <= before * (1 + 1e-14)):
             break
-    return np.asarray(out / out.sum(axis=1, keepdims=True))
+    sums = out.sum(axis=1)
+    closest = float(problem.low[problem.low > 0].min(initial=1.0))
+    # The lacks are within a factor 2 - exp(-closest) of each other, at most exp(closest).
+    common = sums.max() + (sums.max() - sums.min()) / -math.expm1(-closest)
+    taker = np.zeros(problem.outputs)
+    taker[int((out.sum(axis=0)).argmax())] = 1.0
+    if problem.mirrored:
+        taker = (taker + taker[::-1]) / 2
+    return np.asarray((out + np.outer(common - sums, taker)) / common)
 
 
 def no_prices(problem: ChannelProblem) -> ChannelDual:

@@ -1,7 +1,6 @@
 """The least loss that any private mechanism can give one consumer, with a proof from both sides.
 
-The channel programme and its exact certificates are the core's. What a solver brings is first made
-private in every entry (:func:`_private`), then rounded to integers that the core checks.
+The channel programme, its repair and its exact certificates are the core's.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from opendp_optimal.certify.privacy import TOTAL
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.model.channel import ChannelProblem
 from opendp_optimal.spec.exact import float_down, float_up
-from opendp_optimal_bayes._checks import Floats, distribution, floats, fraction, matrix
+from opendp_optimal_bayes._checks import distribution, fraction, matrix
 from opendp_optimal_bayes.channel import Channel
 from opendp_optimal_bayes.metric import Metric, direct_pairs, distances_of
 
@@ -150,8 +149,7 @@ def optimal_channel(
     problem, slack = _problem(chances, table, distances, epsilon_exact)
     program = problem.program()
     solution = run(program, method="highs", progress=progress)
-    rates = float(epsilon_exact) * floats(distances)
-    weights = private_rows(_private(program.unfold(solution.weights), rates), problem)
+    weights = private_rows(program.unfold(solution.weights), problem)
     dual = round_prices(solution, program, problem)
     found = OptimalChannel(
         problem, weights, dual, tuple(map(tuple, distances)), float(epsilon_exact), slack
@@ -226,23 +224,3 @@ def _prove_metric(
             raise CertificateError(f"privacy between the answers {x} and {z} is not stated")
         if Fraction(stated[x, z]) > Fraction(epsilon) * distances[x][z]:
             raise CertificateError(f"privacy between {x} and {z} is stated too weakly")
-
-
-def _private(weights: Floats, rates: Floats) -> Floats:
-    """The nearest channel above the weights that is private in every entry, divided out.
-
-    Each column is raised to its envelope ``max_z exp(-rate(x, z)) P(y|z)``, which is private.
-    Rows then add up to a little more than 1, by different amounts; one more private column share
-    evens them out, and all is divided by the common sum.
-    """
-    decay = np.exp(-rates)
-    raised = np.empty_like(weights)
-    for x in range(len(weights)):
-        raised[x] = (decay[x][:, None] * weights).max(axis=0)
-    sums = raised.sum(axis=1)
-    closest = rates[rates > 0].min(initial=1.0)
-    # (room - s)(1) / (room - s') stays within exp(rate) once the room is wide enough.
-    room = sums.max() + (sums.max() - sums.min()) / -math.expm1(-closest)
-    fullest = int(raised.sum(axis=0).argmax())
-    raised[:, fullest] += room - sums
-    return np.asarray(raised / room)
