@@ -2,13 +2,14 @@
 
 What is private: the table of constructors behind the Context API, the partial constructor that
 ``then_`` functions return, the names of types, the query inside a Polars query, the description
-of a chain, and the constructors in ``opendp._internal`` that OpenDP's own Python mechanisms use
-(they ask for the feature ``contrib`` only).
+of a chain, how a query is resolved, and the constructors in ``opendp._internal`` that OpenDP's own
+Python mechanisms use (they ask for the feature ``contrib`` only).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import opendp.prelude as dp
@@ -22,6 +23,7 @@ __all__ = [
     "PartialChain",
     "assert_features",
     "enroll",
+    "guard_budget",
     "inner_query",
     "introduce",
     "links",
@@ -51,6 +53,49 @@ def enroll(make: Callable[..., Any], name: str) -> None:
     if name not in constructors:
         dp.register(make, name)
         _enrolled[name] = make
+
+
+def guard_budget(kind: type[PartialChain]) -> None:
+    """Let queries that end in such a chain say so when their budget is missing or used up.
+
+    OpenDP resolves a query without a budget by a bare ``assert``, before the chain is asked, and
+    its filter is of no use after the first query that asks for too much. Other queries are resolved
+    as ever.
+
+    :param kind: the class of chains this is for.
+    """
+    resolve = dp.Query.resolve
+
+    @wraps(resolve)
+    def guarded(query: dp.Query, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(query._chain, kind):
+            _check_budget(query)
+        return resolve(query, *args, **kwargs)
+
+    dp.Query.resolve = guarded  # type: ignore[assignment, method-assign]
+
+
+def _check_budget(query: dp.Query) -> None:
+    wanted, context = query._d_out, query._context
+    measure = str(query._output_measure.type)
+    names = ["rho" if "ZeroConcentrated" in measure else "epsilon"]
+    names += ["delta"] if "Approximate" in measure else []
+    if wanted is None:
+        stated = ", ".join(f"{name}=..." for name in names)
+        raise ValueError(f"the query has no budget: state it, as in query({stated})")
+    if context is None or context.d_out is None or context.d_mids is not None:
+        return
+    left = context.remaining_privacy_loss()
+    for name, one, rest in zip(names, _tuple(wanted), _tuple(left), strict=True):
+        if one > rest + 1e-9 * abs(one):  # what is nearly the same, the filter itself decides
+            rest = max(rest, 0.0)
+            raise ValueError(
+                f"no budget left: the query asks for {name} {one:g}, of which {rest:g} is left"
+            )
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 def introduce(kind: type[dp.Measurement]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import opendp.prelude as dp
 
-from opendp_optimal.measure._opendp import PartialChain, enroll
+from opendp_optimal.measure._opendp import PartialChain, enroll, guard_budget
 from opendp_optimal.measure.noise import LossLike, make_optimal_noise
 
 __all__ = ["Deferred", "make_optimal"]
@@ -147,4 +147,5 @@ def _budget(d_out: Any, output_measure: dp.Measure | None) -> Any:
     return d_out
 
 
+guard_budget(Deferred)
 enroll(make_optimal, "optimal")
