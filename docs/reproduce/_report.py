@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from rich.console import Console
@@ -13,13 +18,24 @@ from scipy import stats
 
 HERE = Path(__file__).parent
 CONSOLE = Console(stderr=True)
+STYLE = {"svg.hashsalt": "opendp-optimal", "svg.fonttype": "none"}
+"""Makes the same figure the same file."""
 
 
-def arguments(description: str | None, *, data: bool = True) -> argparse.ArgumentParser:
-    """A parser with the options that all scripts have."""
+def arguments(
+    description: str | None, *, data: bool = True, parts: Iterable[str] = ()
+) -> argparse.ArgumentParser:
+    """A parser with the options that all scripts have.
+
+    :param description: the script's docstring
+    :param data: whether it reads data
+    :param parts: tables and figures of its page that can be had alone
+    """
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
     if data:
         parser.add_argument("--data", type=Path, required=True, help="directory of the data")
+    if parts:
+        parser.add_argument("--only", action="append", choices=list(parts), help="some parts")
     parser.add_argument("--quick", action="store_true", help="a small version, for tests")
     parser.add_argument("--page", type=Path, help="write here instead of to standard output")
     return parser
@@ -34,6 +50,77 @@ def write(text: str, page: Path | None) -> None:
         CONSOLE.print(f"wrote {page}")
 
 
+def command(script: str, given: argparse.Namespace) -> str:
+    """The command that writes the page, for the page."""
+    words = [f"python docs/reproduce/{script}"]
+    words += ["--data DIR"] if hasattr(given, "data") else []
+    words += [f"--only {part}" for part in getattr(given, "only", None) or []]
+    return " ".join([*words, "--quick"] if given.quick else words)
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table."""
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    return [*lines, *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+Parts = Mapping[str, tuple[str, Callable[[argparse.Namespace], list[str]]]]
+"""Tables and figures of a page by name: a heading, and what writes the lines below it."""
+
+
+def sections(script: str, given: argparse.Namespace, parts: Parts) -> list[str]:
+    """The parts that are wanted, each with its command and the time it took.
+
+    :param script: name of the file
+    :param given: the parsed arguments
+    :param parts: all of them
+    """
+    lines = []
+    for name in given.only or parts:
+        heading, build = parts[name]
+        began = time.process_time()
+        body = build(given)
+        alone = argparse.Namespace(**{**vars(given), "only": [name]})
+        lines += [
+            f"## {heading}",
+            "",
+            f"    {command(script, alone)}",
+            "",
+            f"Processor time: {minutes(time.process_time() - began)}.",
+            "",
+            *body,
+            "",
+        ]
+    return lines
+
+
+class Results:
+    """Results by name, with the time they took; kept in a file, if one is given.
+
+    :param path: a JSON file; what it holds already is not computed again
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self.store: dict[str, Any] = {}
+        if path is not None and path.exists():
+            self.store = json.loads(path.read_text())
+
+    def get(self, name: str, compute: Callable[[], Any]) -> tuple[Any, float]:
+        """What was found under this name, as JSON has it, and the seconds of processor time.
+
+        :param name: says everything the result depends on
+        :param compute: finds it
+        """
+        if name not in self.store:
+            began = time.process_time()
+            value = compute()
+            self.store[name] = {"value": value, "seconds": time.process_time() - began}
+            if self.path is not None:
+                self.path.write_text(json.dumps(self.store))
+        return self.store[name]["value"], self.store[name]["seconds"]
+
+
 def figure(columns: int = 1, width: float = 5.0, height: float = 3.4) -> tuple[Any, Any]:
     """A figure and its axes, drawn without a display."""
     import matplotlib
@@ -41,16 +128,34 @@ def figure(columns: int = 1, width: float = 5.0, height: float = 3.4) -> tuple[A
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
 
-    plt.rcParams.update({"svg.hashsalt": "opendp-optimal", "svg.fonttype": "none"})
     return plt.subplots(1, columns, figsize=(width * columns, height), squeeze=False)
 
 
 def save(drawn: Any, page: Path | None, name: str) -> str:
     """Save a figure beside the page and return the line that shows it."""
+
+    def draw(path: Path) -> None:
+        if drawn.get_layout_engine() is None:
+            drawn.tight_layout()
+        drawn.savefig(path)
+
+    return picture(page, name, draw)
+
+
+def picture(page: Path | None, name: str, draw: Callable[[Path], object]) -> str:
+    """Let a plot be written as SVG beside the page; return the line that shows it.
+
+    :param page: where the page goes; without one nothing is drawn
+    :param name: of the file, without its ending
+    :param draw: writes the file it is given
+    """
     if page is None:
         return ""
-    drawn.tight_layout()
-    drawn.savefig(page.parent / f"{name}.svg", metadata={"Date": None})
+    import matplotlib
+
+    # The variable is how matplotlib is told to leave the date out of a file.
+    with matplotlib.rc_context(STYLE), mock.patch.dict(os.environ, {"SOURCE_DATE_EPOCH": "0"}):
+        draw(page.parent / f"{name}.svg")
     return f"![{name}]({name}.svg)"
 
 

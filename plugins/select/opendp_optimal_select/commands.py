@@ -203,11 +203,16 @@ def plot_cost_command(output: Path, epsilon: float) -> None:
 @_output_option
 @click.option("--tolerance", type=float, default=2e-3, show_default=True, help="Width to reach.")
 def plot_ring_command(output: Path, tolerance: float) -> None:
-    """Draw the ring optimum against Laplace noise."""
+    """Draw the ring optimum for two answers against Laplace noise (Figure 4)."""
     from opendp_optimal_select.plots import plot_ring
+    from opendp_optimal_select.ring import optimal_ring
 
     with _widths("ring", tolerance) as progress:
-        plot_ring(output, tolerance=tolerance, progress=progress)
+        optima = [
+            optimal_ring(2, epsilon=rate, tolerance=tolerance, progress=progress)
+            for rate in (0.375, 1.0)
+        ]
+    plot_ring(output, optima)
     click.echo(str(output))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from opendp_optimal_select.offsets import cost, offsets
 from opendp_optimal_select.ratings import UtilityTable
-from opendp_optimal_select.ring import Progress, RingOptimum, laplace_ring, optimal_ring
+from opendp_optimal_select.ring import RingOptimum, laplace_ring
 
 
 def _figure(panels: int = 1) -> tuple[Any, Any]:
@@ -62,27 +63,15 @@ def plot_cost(path: Path, *, largest: int = 20, epsilon: float = 1.0) -> None:
     figure.savefig(path)
 
 
-def plot_ring(
-    path: Path,
-    *,
-    k: int = 2,
-    epsilons: tuple[float, ...] = (0.375, 1.0),
-    tolerance: float = 2e-3,
-    progress: Progress | None = None,
-) -> list[RingOptimum]:
-    """Draw ring Laplace noise and the optimal client with their answers; return the optima.
+def plot_ring(path: Path, optima: Sequence[RingOptimum]) -> None:
+    """Draw ring Laplace noise and the optimal client with their answers, one panel each.
 
     :param path: file to write
-    :param k: number of answers
-    :param epsilons: privacy rates, one panel each
-    :param tolerance: width of the certified enclosures
-    :param progress: called with the width of the enclosure so far
+    :param optima: from :func:`~opendp_optimal_select.ring.optimal_ring`
     """
-    figure, panels = _figure(len(epsilons))
-    optima = []
-    for axes, epsilon in zip(np.atleast_1d(panels), epsilons, strict=True):
-        optimum = optimal_ring(k, epsilon=epsilon, tolerance=tolerance, progress=progress)
-        optima.append(optimum)
+    figure, panels = _figure(len(optima))
+    for axes, optimum in zip(np.atleast_1d(panels), optima, strict=True):
+        k, epsilon = optimum.k, optimum.epsilon
         value, answers = laplace_ring(k, epsilon=epsilon)
         t = np.linspace(-math.pi, math.pi, 1441)
         scale = epsilon / (2.0 * (1.0 - math.exp(-epsilon * math.pi)))
@@ -97,7 +86,6 @@ def plot_ring(
         )
         axes.legend(frameon=False, fontsize=8)
     figure.savefig(path)
-    return optima
 
 
 def _optimal_curve(optimum: RingOptimum) -> tuple[Any, Any, Any]:

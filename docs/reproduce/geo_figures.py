@@ -1,0 +1,488 @@
+"""Figures 2 to 6, 8 and 9 of Liang and Yi, *Adaptive Privacy Budgeting*, on public data.
+
+    python docs/reproduce/geo_figures.py --data DIR [--only 3] [--quick] [--page PAGE]
+
+BM is one look at everybody at the whole price, PM is elimination over several looks. The
+computation is that of ``opendp-optimal geo figure``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from _report import CONSOLE, Results, arguments, command, markdown, minutes, picture, write
+from rich.progress import Progress
+
+from opendp_optimal_geo import experiments
+from opendp_optimal_geo.plots import plot_elimination, plot_experiment
+from opendp_optimal_geo.sweep import Figure, Row
+
+Claims = list[tuple[str, str]]
+"""What the paper says of a figure, and what we measure."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One set of numbers of a figure.
+
+    :param options: of the experiment
+    :param quick: what is different in the small version
+    :param about: what the numbers are of
+    """
+
+    options: dict[str, Any]
+    quick: dict[str, Any] = field(default_factory=dict)
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One figure of the paper.
+
+    :param title: what it shows
+    :param setup: the paper's experiment and how ours differs from it
+    :param runs: the first is the figure, the others are further checks
+    :param claims: reads the paper's claims off the first run
+    :param remark: where we differ from the paper and why
+    """
+
+    title: str
+    setup: str
+    runs: tuple[Run, ...]
+    claims: Callable[[Figure], Claims]
+    remark: str = ""
+
+
+def rows(found: Figure, method: str) -> dict[tuple[str, float], Row]:
+    """The rows of one method by panel and place."""
+    return {(row.panel, row.x): row for row in found.rows if row.method == method}
+
+
+def span(values: list[float], form: str = ".2f") -> str:
+    """Least and largest of some numbers."""
+    low, high = format(min(values), form), format(max(values), form)
+    return low if low == high else f"{low} to {high}"
+
+
+def error_ratio(found: Figure, over: str, under: str, x: float | None = None) -> str:
+    """The errors of one method as multiples of another's, over all cells or at one place."""
+    above, below = rows(found, over), rows(found, under)
+    ratios = [
+        row.error / below[key].error
+        for key, row in above.items()
+        if key in below and below[key].error > 0 and (x is None or key[1] == x)
+    ]
+    return f"{span(ratios)} times" if ratios else "no errors to compare"
+
+
+def alike(found: Figure) -> str:
+    """Errors of every PM as multiples of its BM, and in how many cells they are clearly apart."""
+    ratios, worse, better, cells = [], 0, 0, 0
+    for method in found.methods:
+        if not method.startswith("PM") or "NoShift" in method:
+            continue
+        base = rows(found, method.split()[0].replace("PM", "BM"))
+        for key, row in rows(found, method).items():
+            cells += 1
+            if base[key].error > 0:
+                ratios.append(row.error / base[key].error)
+            apart = row.error - base[key].error
+            noise = math.hypot(
+                row.deviation / math.sqrt(row.repetitions),
+                base[key].deviation / math.sqrt(base[key].repetitions),
+            )
+            worse += apart > 2 * noise
+            better += -apart > 2 * noise
+    middle = f"median {median(ratios):.2f} times BM's, {span(ratios)}; " if ratios else ""
+    return (
+        f"{middle}of {cells} cells PM is worse by more than two standard errors in {worse} "
+        f"and better in {better}"
+    )
+
+
+def savings(found: Figure, method: str) -> str:
+    """Savings of one method by place, over panels."""
+    mine = rows(found, method)
+    places = sorted({x for _, x in mine})
+    return ", ".join(
+        f"{span([row.saving for (_, at), row in mine.items() if at == x])} at {x:g}" for x in places
+    )
+
+
+def savings_by_panel(found: Figure, method: str) -> str:
+    """Savings of one method by panel, over places."""
+    mine = rows(found, method)
+    return ", ".join(
+        f"{span([row.saving for (at, _), row in mine.items() if at == panel])} for {panel}"
+        for panel in found.panels
+    )
+
+
+def rising(found: Figure, method: str) -> str:
+    """Whether savings never fall as the budget rises, by more than a hundredth."""
+    mine = rows(found, method)
+    steps = [
+        (first, second)
+        for panel in found.panels
+        for first, second in itertools.pairwise(
+            [row.saving for (at, _), row in sorted(mine.items()) if at == panel]
+        )
+    ]
+    good = sum(second >= first - 0.01 for first, second in steps)
+    return f"rise or stay in {good} of {len(steps)} steps"
+
+
+def improvements(found: Figure, panel_part: str) -> str:
+    """The mean improvement of PM with doubling looks over BM, by place."""
+    gains: dict[float, list[float]] = {}
+    for index in (0, 1):
+        base = rows(found, f"BM_{index}")
+        for key, row in rows(found, f"PM_{index} log-c10").items():
+            if panel_part in key[0]:
+                gains.setdefault(key[1], []).append(100 * (row.error / base[key].error - 1))
+    return ", ".join(f"{span(values, '+.0f')} % at {x:g}" for x, values in sorted(gains.items()))
+
+
+def claims_3(found: Figure) -> Claims:
+    """Section 7.1, range counting."""
+    least = min(row.x for row in found.rows)
+    return [
+        ("similar performance of PM and BM", alike(found)),
+        (
+            "a slight advantage of distances over points when rho is small",
+            f"errors of BM_1 are {error_ratio(found, 'BM_1', 'BM_0', least)} those of BM_0 at the "
+            f"smallest rho, over three widths",
+        ),
+        (
+            "savings increase with rho",
+            f"PM_0 log-c10: {rising(found, 'PM_0 log-c10')}; {savings(found, 'PM_0 log-c10')}",
+        ),
+        (
+            "large savings even when rho is very small",
+            f"PM_0 c64: {savings(found, 'PM_0 c64')}",
+        ),
+        (
+            "savings are similar across widths",
+            f"PM_0 log-c10: {savings_by_panel(found, 'PM_0 log-c10')}",
+        ),
+    ]
+
+
+def claims_4(found: Figure) -> Claims:
+    """Section 7.1, kernel density."""
+    least = min(row.x for row in found.rows)
+    return [
+        ("similar performance of PM and BM", alike(found)),
+        (
+            "points have an advantage over distances (smaller bias)",
+            f"errors of BM_1 are {error_ratio(found, 'BM_1', 'BM_0', least)} those of BM_0 at the "
+            f"smallest rho, {error_ratio(found, 'BM_1', 'BM_0')} over all",
+        ),
+        (
+            "large savings, which depend on the bandwidth b",
+            f"PM_0 log-c10: {savings_by_panel(found, 'PM_0 log-c10')}",
+        ),
+    ]
+
+
+def claims_5(found: Figure) -> Claims:
+    """Section 7.1, nearest neighbours."""
+    least = min(row.x for row in found.rows)
+    return [
+        ("similar errors of PM and BM", alike(found)),
+        (
+            "distances outperform points",
+            f"errors of BM_1 are {error_ratio(found, 'BM_1', 'BM_0', least)} those of BM_0 at the "
+            f"smallest rho; savings of PM_0 log-c10 {savings(found, 'PM_0 log-c10')}, of PM_1 "
+            f"log-c10 {savings(found, 'PM_1 log-c10')}",
+        ),
+        (
+            "savings are smaller for larger k",
+            f"PM_1 c64: {savings_by_panel(found, 'PM_1 c64')}",
+        ),
+        (
+            "more looks save more",
+            f"PM_1 c4: {savings(found, 'PM_1 c4')}; PM_1 c64: {savings(found, 'PM_1 c64')}",
+        ),
+    ]
+
+
+def claims_6(found: Figure) -> Claims:
+    """Section 7.2."""
+    return [
+        ("significant improvements of PM over BM", alike(found)),
+        (
+            "the improvement grows with the number of queries m (top row)",
+            f"log-c10, error against BM: {improvements(found, 'B = ')}",
+        ),
+        (
+            "and with the budget B (bottom row)",
+            f"log-c10, error against BM: {improvements(found, 'm = ')}",
+        ),
+    ]
+
+
+def claims_8(found: Figure) -> Claims:
+    """Appendix B."""
+    low, high = (pick(row.x for row in found.rows) for pick in (min, max))
+    name = "PM_1 log-c10"
+    return [
+        (
+            "for smaller budgets the shift significantly improves performance",
+            f"without it errors are {error_ratio(found, 'BM_1 NoShift', 'BM_1', low)} (BM) and "
+            f"{error_ratio(found, f'{name} NoShift', name, low)} (PM) as large at {low:g}, "
+            f"{error_ratio(found, 'BM_1 NoShift', 'BM_1', high)} and "
+            f"{error_ratio(found, f'{name} NoShift', name, high)} at {high:g}",
+        )
+    ]
+
+
+def claims_9(found: Figure) -> Claims:
+    """Appendix C."""
+    return [
+        ("no loss in utility against BM", alike(found)),
+        (
+            "significant savings when rho is sufficiently large",
+            f"PM_1 log-c10: {savings(found, 'PM_1 log-c10')}",
+        ),
+    ]
+
+
+SMALL_COUNT = {"repetitions": 2, "widths": (1000.0,), "budgets": (1e-5, 1e-4)}
+PARTS: dict[str, Part] = {
+    "3": Part(
+        "range counts, one query",
+        "Squares at random angles, relative error of the count, columns are rho per square metre. "
+        "The paper: positions of 9,740 taxis in Beijing (T-Drive), 504 squares. Ours: 10,000 users "
+        "drawn from 315,055 pickups in New York for each square, because the trajectories are not "
+        "at hand; widths and rho are ours, the paper's are in its picture only.",
+        (
+            Run({"repetitions": 200}, SMALL_COUNT, "Pickups in New York, 200 squares per entry"),
+            Run(
+                {"source": "accidents", "repetitions": 30},
+                SMALL_COUNT,
+                "Road accidents in Great Britain, 30 squares per entry",
+            ),
+            Run(
+                {"source": "collisions", "repetitions": 30},
+                SMALL_COUNT,
+                "Collisions in New York, 30 squares per entry",
+            ),
+        ),
+        claims_3,
+    ),
+    "4": Part(
+        "kernel density, one query",
+        "Absolute error of the density at random places, columns are rho per square metre. The "
+        "paper: 200,000 motor vehicle collisions in New York, 300 places. Ours: the same set, of "
+        "which the 13,760 collisions of two months are at hand, 300 places; and 200,000 pickups.",
+        (
+            Run(
+                {"source": "collisions", "repetitions": 300},
+                {"repetitions": 2, "bandwidths": (500.0,), "budgets": (1e-4,)},
+                "Collisions in New York, 300 places per entry",
+            ),
+            Run(
+                {"source": "pickups", "repetitions": 30},
+                {"repetitions": 2, "bandwidths": (500.0,), "budgets": (1e-4,), "users": 500},
+                "200,000 pickups in New York, 30 places per entry",
+            ),
+        ),
+        claims_4,
+    ),
+    "5": Part(
+        "nearest neighbours, MNIST, 60,000 x 784",
+        "Relative error of the sum of distances to the k found, columns are rho per squared grey "
+        "level. The paper: the same images, 300 query images. Ours: 10, and a single one where "
+        "whole images are sent (BM_0, PM_0), which is 47 million exact draws per look; PM_0 c64 is "
+        "left out for that reason.",
+        (
+            Run(
+                {"repetitions": 10, "point_repetitions": 1},
+                {"repetitions": 2, "ks": (5,), "budgets": (1e-3,)},
+                "10 query images per entry of BM_1 and PM_1, one of BM_0 and PM_0",
+            ),
+        ),
+        claims_5,
+    ),
+    "6": Part(
+        "many range counts with one budget",
+        "Algorithm 3 against an even split over m queries: mean relative error over all queries. "
+        "Saving is what is left at the end. The paper: T-Drive, 50 runs; top row by m at "
+        "B = 1e-4 per square metre, bottom row by B at m = 56. Ours: pickups in New York, 12 runs, "
+        "the same m and B.",
+        (
+            Run(
+                {"repetitions": 12},
+                {
+                    "repetitions": 2,
+                    "widths": (2000.0,),
+                    "queries": (2, 4),
+                    "budgets": (1e-4, 1e-3),
+                },
+                "12 runs per entry",
+            ),
+        ),
+        claims_6,
+    ),
+    "8": Part(
+        "the shifted threshold of appendix B",
+        "Noisy distances counted below eta or below 0 (NoShift), columns are rho per square metre. "
+        "Users and squares as in Figure 3.",
+        (Run({"repetitions": 504}, SMALL_COUNT, "504 squares per entry"),),
+        claims_8,
+    ),
+    "9": Part(
+        "threshold queries, central model",
+        '"Do fewer than q of 10,000 households have an income of 10,000 dollars or less?" Share of '
+        "wrong answers, columns are rho. The paper: households of the 2023 US Census set, 500 "
+        "samples. Ours: households of the Current Population Survey, 500 samples; 9.1 % of them "
+        "have so little, so q = 0.1 is the hard case. Line 5 of the printed Algorithm 9 has Yes "
+        "and No the wrong way round; ours has them right.",
+        (
+            Run(
+                {"repetitions": 500},
+                {"repetitions": 2, "households": 200, "fractions": (0.05,), "budgets": (1e-1,)},
+                "500 samples per entry",
+            ),
+        ),
+        claims_9,
+    ),
+}
+
+
+def measured(
+    name: str, run: Run, data: Path, quick: bool, results: Results
+) -> tuple[Figure, float]:
+    """The numbers of one run, and the seconds they took."""
+    options = {**run.options, **(run.quick if quick else {})}
+
+    def compute() -> dict[str, Any]:
+        with Progress(console=CONSOLE, transient=True) as bar:
+            task = bar.add_task(f"figure {name}", total=None)
+            found = experiments.FIGURES[name](
+                data,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+                **options,
+            )
+        return asdict(found)
+
+    value, seconds = results.get(f"figure {name} {options}", compute)
+    return Figure(**{**value, "rows": [Row(**row) for row in value["rows"]]}), seconds
+
+
+def tables(found: Figure) -> list[str]:
+    """One table per panel: saving / error by method and place."""
+    lines = []
+    for panel in found.panels:
+        places = sorted({row.x for row in found.rows if row.panel == panel})
+        entries = {(row.method, row.x): row for row in found.rows if row.panel == panel}
+        lines += [
+            *markdown(
+                [panel, *(f"{x:g}" for x in places)],
+                [
+                    [
+                        method,
+                        *(
+                            f"{entries[method, x].saving:.2f} / {entries[method, x].error:.3g}"
+                            for x in places
+                        ),
+                    ]
+                    for method in found.methods
+                ],
+            ),
+            "",
+        ]
+    return lines
+
+
+def section(name: str, given: Any, results: Results) -> list[str]:
+    """Everything about one figure."""
+    part = PARTS[name]
+    lines, total, head = [], 0.0, []
+    for number, run in enumerate(part.runs):
+        found, seconds = measured(name, run, given.data, given.quick, results)
+        total += seconds
+        file = f"geo-figure-{name}" + (f"-{run.options['source']}" if number else "")
+        shown = picture(given.page, file, lambda path, found=found: plot_experiment(path, found))
+        if number == 0:
+            claims = markdown(["the paper says", "we measure"], part.claims(found))
+            head = [shown, "", *claims, "", *([part.remark, ""] if part.remark else [])]
+            lines += [f"{run.about}:", "", *tables(found)]
+        else:
+            lines += [f"{run.about}:", "", shown, "", *tables(found)]
+    return [
+        f"## Figure {name}: {part.title}",
+        "",
+        part.setup,
+        "",
+        f"    python docs/reproduce/geo_figures.py --data DIR --only {name}",
+        "",
+        f"Processor time: {minutes(total)}.",
+        "",
+        *head,
+        *lines,
+    ]
+
+
+def section_2(given: Any) -> list[str]:
+    """Who was decided at which look; the paper's figure is a sketch without numbers."""
+    _, points, region, answer = experiments.figure_2(given.data)
+    return [
+        "## Figure 2: who was decided at which look",
+        "",
+        "The paper draws a sketch; this is a range count over all pickups, rho = 1e-4 per square "
+        "metre, ten doubling looks.",
+        "",
+        "    python docs/reproduce/geo_figures.py --data DIR --only 2",
+        "",
+        picture(
+            given.page,
+            "geo-figure-2",
+            lambda path: plot_elimination(path, points, answer, region),
+        ),
+        "",
+        f"{len(points):,} users, {answer.saving:.0%} of the price is kept. Decided at each look: "
+        + ", ".join(f"{r.inside + r.outside:,}" for r in answer.rounds)
+        + f"; never: {int((answer.decided_at == 0).sum()):,}.",
+        "",
+    ]
+
+
+def main() -> None:
+    """Measure, draw and write or print the page."""
+    parser = arguments(__doc__, parts=["2", *PARTS])
+    parser.add_argument("--keep", type=Path, help="keep results here, and go on from there")
+    given = parser.parse_args()
+    results = Results(given.keep)
+    lines = [
+        "# Geo-privacy: the figures of Liang and Yi, *Adaptive Privacy Budgeting*",
+        "",
+        "The claims: looking several times and eliminating users saves most of the budget of one "
+        "query at the same error, and over many queries the savings make the error smaller. "
+        "The paper prints its figures as pictures, without numbers: beside our numbers are the "
+        "sentences it reads off them (section 7, appendices B and C). Written by",
+        "",
+        f"    {command('geo_figures.py', given)}",
+        "",
+        "Noise is the exact noise of the package, from the secure generator. Users and queries are "
+        "drawn by a seeded simulation generator. BM is one look at everybody at the whole price, "
+        "PM is elimination; `_0` sends points, `_1` distances; `c4` and `c64` split the price "
+        "evenly over 4 or 64 looks, `log-c10` doubles it over 10. Entries of tables are *saving / "
+        "error*: the mean share of the price that users kept, and the mean error; pictures have "
+        "quartiles of the error. beta is 0.05, of which a quarter goes to the eliminations.",
+        "",
+    ]
+    for name in given.only or ["2", *PARTS]:
+        lines += section_2(given) if name == "2" else section(name, given, results)
+    write("\n".join(lines), given.page)
+
+
+if __name__ == "__main__":
+    main()
