@@ -20,7 +20,7 @@ from opendp_optimal import compose
 from opendp_optimal.spec import baselines
 from opendp_optimal.spec.problem import MAX_EPSILON, MIN_EPSILON
 
-__all__ = ["BUDGETS", "NOISES", "Plan", "composed_delta", "plan"]
+__all__ = ["BUDGETS", "NOISES", "Plan", "composed_delta", "least_noise", "plan"]
 
 NOISES = (
     "optimal",
@@ -91,6 +91,18 @@ class Plan:
     releases: int
     total: tuple[float, float] | None = None
     sigma: float | None = None
+
+    @property
+    def error(self) -> float:
+        """Mean size of the noise of one release, in sensitivities.
+
+        Of optimal noise a bound is known without solving: truncated Laplace noise is no better.
+        """
+        if self.sigma is not None:
+            return self.sigma * math.sqrt(2 / math.pi)
+        if self.delta == 0:
+            return 1 / self.epsilon
+        return baselines.expected_loss("truncated_laplace", self.epsilon, self.delta)
 
     def spent(
         self, delta: float | None = None, tables: tuple[Any, ...] = ()
@@ -175,6 +187,29 @@ def plan(noise: str, epsilon: float, delta: float, releases: int, budget: str = 
         each = min(1.0, epsilon / math.sqrt(releases))
         return Plan(noise, each, delta / releases, releases, total, sigma)
     return Plan(noise, _each(epsilon, delta, 0.0, releases), 0.0, releases, total)
+
+
+def least_noise(epsilon: float, delta: float, releases: int, budget: str = "total") -> Plan:
+    """The plan whose noise is smallest: of optimal noise, or Gaussian noise for many releases.
+
+    Nothing but public numbers decides.
+
+    :param epsilon: privacy loss, of all together or of each
+    :param delta: probability of a larger loss, of all together or of each
+    :param releases: how many releases one person can touch
+    :param budget: "total", or "per-statistic"
+
+    >>> least_noise(1.0, 1e-6, 3).noise, least_noise(1.0, 1e-6, 300).noise
+    ('optimal', 'analytic-gaussian')
+    """
+    if delta == 0:
+        return plan("optimal", epsilon, delta, releases, budget)
+    gaussian = plan("analytic-gaussian", epsilon, delta, releases, budget)
+    try:
+        optimal = plan("optimal", epsilon, delta, releases, budget)
+    except ValueError:  # no table for so small a share
+        return gaussian
+    return optimal if optimal.error <= gaussian.error else gaussian
 
 
 def _tabulated(noise: str, epsilon: float, delta: float, releases: int) -> Plan:

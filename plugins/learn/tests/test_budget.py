@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from opendp_optimal.spec.baselines import analytic_gaussian_delta
 from opendp_optimal_learn import NOISES, composed_delta, plan
+from opendp_optimal_learn.budget import least_noise
+from opendp_optimal_learn.laws import law
 
 
 def by_enumeration(epsilon, each, releases):
@@ -108,3 +110,29 @@ def test_native_maps_agree_with_plans():
     assert made.real.map(1.0) == pytest.approx(1 / (2 * made.plan.sigma**2))
     assert isinstance(made.real, dp.Measurement)
     assert np.isfinite(made.plan.sigma)
+
+
+@pytest.mark.parametrize("budget", ["total", "per-statistic"])
+@pytest.mark.parametrize("releases", [1, 5, 11, 12, 400])
+def test_the_noise_that_is_chosen_is_the_smaller(releases, budget):
+    chosen = least_noise(1.0, 1e-6, releases, budget)
+    others = [plan(noise, 1.0, 1e-6, releases, budget) for noise in NOISES if noise != "laplace"]
+    assert chosen.error == min(other.error for other in others)
+    few = budget == "per-statistic" or releases < 12
+    assert chosen.noise == ("optimal" if few else "analytic-gaussian")
+
+
+def test_the_noise_that_is_chosen_where_there_is_no_choice():
+    assert least_noise(1.0, 0.0, 400).noise == "optimal"
+    assert least_noise(1e-3, 1e-6, 4000).noise == "analytic-gaussian"
+
+
+@pytest.mark.parametrize("noise", ["optimal", "analytic-gaussian", "laplace", "truncated-laplace"])
+def test_the_error_of_a_plan_is_that_of_its_noise(noise):
+    made = plan(noise, 1.0, 1e-3, 4)
+    sizes = abs(law(noise, made.epsilon, made.delta).sample(np.random.default_rng(3), (200_000,)))
+    if made.sigma is not None:
+        sizes = abs(made.sigma * np.random.default_rng(3).normal(size=200_000))
+    # 1 % is six deviations of the mean of so many draws.
+    assert sizes.mean() < made.error * 1.01
+    assert sizes.mean() > made.error * (0.97 if noise == "optimal" else 0.99)

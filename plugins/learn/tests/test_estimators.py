@@ -65,10 +65,38 @@ def test_logistic_regression_learns_and_keeps_to_its_budget(noise):
     ).fit(x, y)
     assert model.score(x, y) > 0.75
     assert model.spent()[0] <= 4.0 * (1 + 1e-6)
-    assert model.releases_ == 12
+    assert model.releases_ == 12 * 4
     assert model.coef_.shape == (1, 3)
     inside = x @ model.coef_[0] + model.intercept_[0]
     assert np.allclose(inside, model.decision_function(x))
+
+
+def test_iterations_follow_from_public_numbers():
+    def fitted(rows, epsilon):
+        x = np.linspace(-1, 1, 2 * rows).reshape(rows, 2)
+        y = (x[:, 0] > 0).astype(int)
+        return PrivateLogisticRegression(epsilon, bounds=(-1, 1), classes=[0, 1]).fit(x, y)
+
+    few, some, many = fitted(100, 1.0), fitted(700, 1.0), fitted(5000, 1.0)
+    assert (few.n_iter_, many.n_iter_) == (2, 20)
+    assert few.n_iter_ < some.n_iter_ < many.n_iter_
+    assert fitted(700, 3.0).n_iter_ > some.n_iter_
+    assert some.releases_ == 3 * some.n_iter_
+    assert (few._plan.noise, many._plan.noise) == ("optimal", "analytic-gaussian")
+    for model in (few, some, many):
+        assert model.spent()[0] <= 1.0 * (1 + 1e-6)
+
+
+def test_the_papers_settings():
+    x = np.random.default_rng(1).uniform(-1, 1, size=(500, 7))
+    model = PrivateLogisticRegression(
+        1.0, 0.1, noise="optimal", budget="per-statistic", bounds=(-1, 1), classes=[0, 1],
+        max_iter=100, updates=2, step=1.0, average=True, random_state=0,
+    ).fit(x, (x[:, 2] > 0).astype(int))  # fmt: skip
+    assert model.releases_ == 200
+    assert model.spent() == (200.0, 1.0)
+    assert abs(model.coef_[0]).argmax() == 2
+    assert model.score(x, (x[:, 2] > 0).astype(int)) > 0.8
 
 
 def test_per_statistic_is_said_to_be_no_total(mixed):
