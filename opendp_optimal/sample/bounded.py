@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opendp_optimal.sample.sampler import Sampler
-from opendp_optimal.sample.words import Source, uniform_below
+from opendp_optimal.sample.words import Source, one_below
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Shifting:
 
     def draw(self, answer: int, source: Source = os.urandom) -> int:
         """The grid place that is released for an answer."""
-        shift = int(uniform_below(self.step, 1, source)[0])
+        shift = one_below(self.step, source)
         cell = (answer - self.start - shift) // self.step + 1
         cell = min(max(cell, 0), len(self.rows) - 1)
         y = self.rows[cell].draw_one(source) - self.telling
@@ -51,7 +51,7 @@ class Rounding:
         answer = min(max(answer, self.ends[0]), self.ends[-1])
         x = min(bisect_right(self.ends, answer) - 1, len(self.ends) - 2)
         length = self.ends[x + 1] - self.ends[x]
-        x += int(uniform_below(length, 1, source)[0]) < answer - self.ends[x]
+        x += one_below(length, source) < answer - self.ends[x]
         y = self.rows[x].draw_one(source) - self.telling
         return self.ends[y] if 0 <= y < len(self.ends) else answer
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.sample.words import Source, uniform_below, words
+from opendp_optimal.sample.words import Source, one_word, uniform_below, words
 
 Integers = NDArray[np.int64]
 
@@ -38,10 +38,7 @@ class Sampler:
 
     def draw_one(self, source: Source = os.urandom) -> int:
         """One draw."""
-        data = source(8)
-        if len(data) != 8:
-            raise OSError(f"the random source gave {len(data)} bytes, 8 were asked")
-        return bisect_right(self.as_list, int.from_bytes(data, "little") >> 2)
+        return bisect_right(self.as_list, one_word(source) >> 2)
 
     def draw(self, count: int, source: Source = os.urandom) -> Integers:
         """Independent draws, in memory proportional to their number."""

@@ -16,12 +16,33 @@ Words = NDArray[np.uint64]
 Source = Callable[[int], bytes]
 
 
+def one_word(source: Source = os.urandom) -> int:
+    """One uniform 64-bit word."""
+    data = source(8)
+    if len(data) != 8:
+        raise OSError(f"the random source gave {len(data)} bytes, 8 were asked")
+    return int.from_bytes(data, "little")
+
+
 def words(count: int, source: Source = os.urandom) -> Words:
     """Independent uniform 64-bit words."""
     data = source(8 * count)
     if len(data) != 8 * count:
         raise OSError(f"the random source gave {len(data)} bytes, {8 * count} were asked")
     return np.frombuffer(data, dtype=np.uint64)
+
+
+def one_below(bound: int, source: Source = os.urandom) -> int:
+    """One integer, uniform on 0..bound-1: what ``uniform_below`` draws, without an array.
+
+    :param bound: at most 2^62; the chance of a second draw is at most bound / 2^64
+    """
+    if not 1 <= bound <= 1 << 62:
+        raise ValueError(f"bound ({bound}) must be in [1, 2^62]")
+    even = (1 << 64) - (1 << 64) % bound
+    while (drawn := one_word(source)) >= even:
+        pass
+    return drawn % bound
 
 
 def uniform_below(bound: int, count: int, source: Source = os.urandom) -> NDArray[np.int64]:

@@ -23,7 +23,7 @@ from opendp_optimal.certify.privacy import (
 from opendp_optimal.certify.pure import PureTail, prove_pure, pure_delta, pure_epsilon, tail_moments
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.sample.sampler import Sampler, spread_over_cells
-from opendp_optimal.sample.words import uniform_below
+from opendp_optimal.sample.words import one_below
 from opendp_optimal.spec.exact import float_down, float_up
 from opendp_optimal.spec.loss import LatticeCost, Loss, parse
 from opendp_optimal.spec.problem import NoiseProblem
@@ -302,7 +302,7 @@ class NoiseTable:
             cell = sign * (distance + block)
         if steps == 1:
             return cell
-        return cell * steps + int(uniform_below(steps, 1)[0]) - steps // 2
+        return cell * steps + one_below(steps) - steps // 2
 
     def _follow_tails(self, cells: Integers) -> Integers:
         """Replace the two tail outcomes by points beyond the radius."""

@@ -1,12 +1,19 @@
 """The private parts of OpenDP that one module relies on still behave as it expects."""
 
-from collections.abc import Iterator
+import ctypes
+import gc
+import math
+import resource
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import opendp.prelude as dp
 import pytest
+from opendp._convert import ATOM_MAP
 from opendp.mod import GLOBAL_FEATURES
 
-from opendp_optimal.measure import _opendp
+from opendp_optimal.measure import _callback, _opendp
 
 dp.enable_features("contrib")
 
@@ -30,6 +37,74 @@ def test_user_measurements_need_no_feature_beyond_contrib() -> None:
     meas = _opendp.make_measurement(*SPACE, dp.max_divergence(), identity, lambda d: d, TO="f64")
     assert meas(2.5) == 2.5
     assert meas.map(1.5) == 1.5
+
+
+def number_measurement(carrier: str, function: Callable[[Any], Any], result: str) -> dp.Measurement:
+    domain = (
+        dp.atom_domain(T=carrier, nan=False) if carrier[0] == "f" else dp.atom_domain(T=carrier)
+    )
+    metric = dp.absolute_distance(T="f64")  # there is none of small integers
+    return _opendp.make_measurement(
+        domain, metric, dp.max_divergence(), function, lambda d: 0.0, TO=result
+    )
+
+
+@pytest.mark.parametrize("carrier", sorted(_callback.NUMBERS - {"f32", "f64"}))
+def test_every_integer_goes_there_and_back(carrier: str) -> None:
+    meas = number_measurement(carrier, identity, carrier)
+    size = 8 * ctypes.sizeof(ATOM_MAP[carrier])
+    low, high = (0, 2**size - 1) if carrier[0] == "u" else (-(2 ** (size - 1)), 2 ** (size - 1) - 1)
+    for value in (low, low + 1, 0, 1, high - 1, high):
+        assert meas(value) == value
+        assert type(meas(value)) is int
+    too_large = number_measurement(carrier, lambda x: high + 1, carrier)
+    with pytest.raises(dp.OpenDPException, match="does not hold"):
+        too_large(0)
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, 5e-324, 1.5, -1e308, math.inf, -math.inf])
+def test_every_float_goes_there_and_back(value: float) -> None:
+    meas = number_measurement("f64", identity, "f64")
+    assert meas(value) == value
+    assert math.copysign(1, meas(value)) == math.copysign(1, value)
+    assert number_measurement("f32", identity, "f32")(1.1) == ctypes.c_float(1.1).value
+    assert number_measurement("f64", lambda x: 7, "i32")(value) == 7
+
+
+def test_an_exception_on_the_short_way_is_opendps_error() -> None:
+    def fail(_: float) -> float:
+        raise OSError("no randomness")
+
+    with pytest.raises(dp.OpenDPException, match="no randomness"):
+        number_measurement("f64", fail, "f64")(1.0)
+    with pytest.raises(dp.OpenDPException, match=r"float|number"):
+        number_measurement("f64", lambda _: "text", "f64")(1.0)
+
+
+def test_the_short_way_keeps_its_function_and_leaks_nothing() -> None:
+    def make() -> tuple[dp.Measurement, weakref.ref[Any]]:
+        class Adder:
+            def __call__(self, x: float) -> float:
+                return x + 1.0
+
+        function = Adder()
+        return number_measurement("f64", function, "f64"), weakref.ref(function)
+
+    meas, function = make()
+    gc.collect()
+    assert meas(1.0) == 2.0
+    before = None
+    for turn in range(4):
+        for _ in range(2_000):
+            meas(1.0)
+        gc.collect()
+        now = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = now if turn == 1 else before
+    assert before is not None
+    assert now - before < 2_000  # KiB: less than half a kilobyte a call
+    del meas
+    gc.collect()
+    assert function() is None
 
 
 def test_partial_chains_after_a_space_and_a_transformation() -> None:

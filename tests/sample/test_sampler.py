@@ -11,7 +11,7 @@ from scipy import stats
 
 from opendp_optimal import solve
 from opendp_optimal.sample.sampler import Sampler, spread_over_cells
-from opendp_optimal.sample.words import uniform_below, words
+from opendp_optimal.sample.words import one_below, uniform_below, words
 from opendp_optimal.table.noise_table import NoiseTable
 from tests.strategies import chances
 
@@ -54,6 +54,23 @@ def test_uneven_words_are_drawn_again():
     last = (1 << 64) - (1 << 64) % bound
     assert uniform_below(bound, 1, scripted(last, 5)).tolist() == [5]
     assert uniform_below(bound, 1, scripted(last - 1)).tolist() == [bound - 1]
+
+
+@given(
+    st.one_of(st.integers(1, 1 << 62), st.sampled_from([1, 2, 3, 3 * 2**60, 1 << 62])),
+    st.lists(st.integers(2**64 - 2**61, 2**64 - 1), max_size=3),
+    st.integers(0, 2**63),
+)
+def test_one_integer_and_many_agree(bound, high, low):
+    drawn = [*high, low]  # below half of all words: the last is never drawn again
+    assert one_below(bound, scripted(*drawn)) == uniform_below(bound, 1, scripted(*drawn))[0]
+
+
+@pytest.mark.parametrize("bound", [0, -1, (1 << 62) + 1])
+def test_one_integer_has_a_bound(bound):
+    with pytest.raises(ValueError, match=r"bound .* must be in \[1, 2\^62\]"):
+        one_below(bound)
+    assert one_below(1 << 62, scripted(2**62 + 7)) == 7
 
 
 def test_offsets_are_centred():
