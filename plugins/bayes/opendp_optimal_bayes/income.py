@@ -10,10 +10,12 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +35,16 @@ LOSSES: dict[str, tuple[Callable[[Floats], Floats], float]] = {
 STEPS = (2, 4, 8, 16, 32, 64)
 LARGEST_PROGRAMME = 32
 PIXELS = 2048
+# What reading a damaged file may raise on the way.
+_MALFORMED = (
+    ValueError,
+    KeyError,
+    TypeError,
+    EOFError,
+    csv.Error,
+    zlib.error,
+    gzip.BadGzipFile,
+)
 
 
 @dataclass(frozen=True)
@@ -77,13 +89,19 @@ def read_incomes(data: str | Path, name: str) -> tuple[Floats, Floats]:
     path = Path(data) / place
     if not path.is_file():
         raise ValueError(f"data ({str(data)!r}) must be a folder that holds {place}")
-    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
-        rows = [
-            (float(row[column]), float(row[weight]) if weight else 1.0)
-            for row in csv.DictReader(lines)
-            if row[column]
-        ]
-    values = np.array(rows)
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8", newline="") as lines:
+            rows = [
+                (float(row[column]), float(row[weight]) if weight else 1.0)
+                for row in csv.DictReader(lines)
+                if row[column]
+            ]
+    except _MALFORMED as error:
+        raise ValueError(f"{path.name} must be a CSV file with numbers: {error}") from None
+    values = np.array(rows).reshape(-1, 2)
+    if not len(values) or not np.isfinite(values).all() or (values[:, 1] < 0).any():
+        raise ValueError(f"{path.name} must hold finite incomes and weights of at least 0")
     return values[:, 0], values[:, 1]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import gzip
+import math
+import zlib
 from functools import cache
 from pathlib import Path
 
@@ -89,9 +91,13 @@ def incomes(folder: Path) -> FloatArray:
 
 
 def _idx(path: Path) -> NDArray[np.uint8]:
-    with gzip.open(path) as file:
-        head = np.frombuffer(file.read(16), ">i4")
-        if head[0] != 2051:
-            raise ValueError(f"{path.name} must be an IDX file of images")
-        body = np.frombuffer(file.read(), np.uint8)
-    return body.reshape(int(head[1]), -1)
+    try:
+        with gzip.open(path) as file:
+            head = np.frombuffer(file.read(16), ">i4")
+            body = np.frombuffer(file.read(), np.uint8)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path.name} must be a whole gzipped file: {error}") from None
+    sizes = [int(size) for size in head]
+    if len(sizes) != 4 or sizes[0] != 2051 or body.size != math.prod(sizes[1:]) or not body.size:
+        raise ValueError(f"{path.name} must be an IDX file of images")
+    return body.reshape(sizes[1], -1)

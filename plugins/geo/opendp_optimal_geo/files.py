@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import zlib
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,13 @@ def read_columns(
     path = Path(path)
     if path.name.endswith(".parquet"):
         return _parquet(path, columns)
+    with _whole(path):
+        return _csv(path, columns, progress)
+
+
+def _csv(
+    path: Path, columns: Sequence[str], progress: Callable[[int, int], None] | None
+) -> FloatArray:
     values = [array("d") for _ in columns]
     size = path.stat().st_size
     with path.open("rb") as raw:
@@ -60,9 +69,10 @@ def header(path: Path | str) -> list[str]:
     """
     path = Path(path)
     if path.name.endswith(".parquet"):
-        return list(_polars().scan_parquet(path).collect_schema().names())
+        with _parquet_file(path) as file:
+            return list(file.schema_arrow.names)
     opener: Any = gzip.open if path.name.endswith(".gz") else open
-    with opener(path, "rt", encoding="utf-8", newline="") as lines:
+    with _whole(path), opener(path, "rt", encoding="utf-8", newline="") as lines:
         return next(csv.reader(lines), [])
 
 
@@ -87,17 +97,41 @@ def _places(names: Sequence[str], columns: Sequence[str], path: Path) -> list[in
 
 
 def _parquet(path: Path, columns: Sequence[str]) -> FloatArray:
-    frame = _polars().read_parquet(path)
-    _places(frame.columns, columns, path)
-    try:
-        return np.column_stack([frame[name].cast(_polars().Float64).to_numpy() for name in columns])
-    except _polars().exceptions.PolarsError:
-        raise ValueError(f"{path.name} must hold numbers in {', '.join(columns)}") from None
+    with _parquet_file(path) as file:
+        _places(file.schema_arrow.names, columns, path)
+        table = file.read(columns=list(columns), use_threads=False)
+        numbers = [table[name].cast("float64").to_numpy() for name in columns]
+    return np.column_stack(numbers)
 
 
-def _polars() -> Any:
+@contextmanager
+def _parquet_file(path: Path) -> Iterator[Any]:
+    """Open a Parquet file; raises ValueError where it is none.
+
+    Arrow's own reader: it refuses damaged files, where others end the process.
+    """
     try:
-        import polars
+        import pyarrow
+        from pyarrow.parquet import ParquetFile
     except ImportError:  # pragma: no cover
-        raise ImportError("Parquet needs polars: pip install opendp-optimal-geo[parquet]") from None
-    return polars
+        raise ImportError(
+            "Parquet needs pyarrow: pip install opendp-optimal-geo[parquet]"
+        ) from None
+    try:
+        with ParquetFile(path) as file:
+            yield file
+    except FileNotFoundError:
+        raise
+    except (pyarrow.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{path.name} must be a whole Parquet file with numbers for coordinates: {error}"
+        ) from None
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Say which file is damaged, whatever the readers below raise."""
+    try:
+        yield
+    except (csv.Error, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path.name} must be a whole CSV file: {error}") from None

@@ -31,6 +31,7 @@ FloatArray = NDArray[np.float64]
 GRID = 2.0**-4
 PRIVACY = ("cgp", "gp", "approx-gp")
 METHODS = ("point", "distance")
+SAVED = ("budget", "privacy", "grid", "delta", "reach", "tight")
 
 
 class Population:
@@ -199,14 +200,7 @@ class Population:
 
         :param path: file to replace
         """
-        settings = {
-            "budget": self.budget,
-            "privacy": self.privacy,
-            "grid": self.grid,
-            "delta": self.delta,
-            "reach": self.reach,
-            "tight": self.tight,
-        }
+        settings = {name: getattr(self, name) for name in SAVED}
         save_ledger(Path(path), self.ledger, settings)
 
     @classmethod
@@ -221,7 +215,14 @@ class Population:
         :param options: ``size``, ``dimension``, ``central_budget``
         """
         ledger, settings = load_ledger(Path(path))
+        if not isinstance(settings, dict) or set(settings) != set(SAVED):
+            raise ValueError(f"path ({Path(path).name}) must hold budgets with their settings")
         population = cls(points, **settings, **options)
+        if population.capacity != ledger.capacity:
+            raise ValueError(
+                f"path ({Path(path).name}) must hold budgets that fit their settings: nobody "
+                "has paid from more than was there"
+            )
         if population.size != ledger.size:
             raise ValueError(
                 f"points ({population.size} users) must belong to the {ledger.size} users saved"

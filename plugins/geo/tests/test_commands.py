@@ -96,11 +96,13 @@ def test_pictures(points, tmp_path):
 
 
 def test_parquet(points, tmp_path):
-    polars = pytest.importorskip(
-        "polars", reason="the extra opendp-optimal-geo[parquet] is missing"
+    parquet = pytest.importorskip(
+        "pyarrow.parquet", reason="the extra opendp-optimal-geo[parquet] is missing"
     )
+    from pyarrow import csv
+
     path = tmp_path / "points.parquet"
-    polars.read_csv(points).write_parquet(path)
+    parquet.write_table(csv.read_csv(points), path)
     result = run("count", path, "--budget", 1e-2, "--region", SQUARE, "--json")
     assert json.loads(result.stdout)["users"] == 400
     assert run("count", path, "--budget", 1, "--region", SQUARE, "--columns", "x,z").exit_code == 2

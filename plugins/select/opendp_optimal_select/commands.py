@@ -5,7 +5,6 @@ Exit codes: 0 done, 1 failed (also an audit that refutes the claim), 2 bad argum
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -255,11 +254,11 @@ def ask_command(url: str, value: float, k: int, epsilon: float, as_json: bool) -
 
 
 def _read_catalogue(path: Path) -> Any:
+    from opendp_optimal_select._files import csv_rows
     from opendp_optimal_select.catalogue import Catalogue
 
     items, positions = [], []
-    with path.open(newline="", encoding="utf-8") as lines:
-        reader = csv.reader(lines)
+    with csv_rows(path) as reader:
         if next(reader, []) != ["item", "position"]:
             raise ValueError(f"catalogue ({path.name}) must begin with the columns item,position")
         for number, row in enumerate(reader, start=2):

@@ -10,7 +10,6 @@ the predicted rating of the best answer as a share of the best in the catalogue.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import svds
 
 from opendp_optimal_select._checks import positive_float, positive_integer
+from opendp_optimal_select._files import csv_rows
 from opendp_optimal_select.catalogue import IndexArray
 from opendp_optimal_select.noise import FloatArray, GaussianNoise
 from opendp_optimal_select.placement import lloyd_offsets
@@ -70,8 +70,7 @@ def load_ratings(directory: Path, *, max_users: int = 5000) -> Ratings:
     movies: dict[str, int] = {}
     rows: list[tuple[int, int, float]] = []
     path = directory / "ratings.csv"
-    with path.open(newline="", encoding="utf-8") as lines:
-        reader = csv.reader(lines)
+    with csv_rows(path) as reader:
         if next(reader, [])[:3] != _RATINGS_COLUMNS:
             raise ValueError(f"{path.name} must begin with the columns userId,movieId,rating")
         for number, row in enumerate(reader, start=2):
@@ -98,8 +97,7 @@ def load_ratings(directory: Path, *, max_users: int = 5000) -> Ratings:
 
 
 def _read_titles(path: Path) -> dict[str, str]:
-    with path.open(newline="", encoding="utf-8") as lines:
-        reader = csv.reader(lines)
+    with csv_rows(path) as reader:
         if next(reader, [])[:2] != ["movieId", "title"]:
             raise ValueError(f"{path.name} must begin with the columns movieId,title")
         return {row[0]: row[1] for row in reader if len(row) >= 2}
