@@ -14,12 +14,21 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri
 
 from opendp_optimal import GapWarning, NoiseTable, solve, solve_bounded
 from opendp_optimal.spec import baselines
 from opendp_optimal_learn.truncated import truncated_table
 
-__all__ = ["LAWS", "BoundedLaw", "Law", "bounded_law", "law", "part_of_range"]
+__all__ = [
+    "LAWS",
+    "BoundedLaw",
+    "Law",
+    "bounded_law",
+    "fine_part_of_range",
+    "law",
+    "part_of_range",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -35,6 +44,9 @@ class Law(Protocol):
 
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
         """Independent draws."""
+
+    def quantile(self, uniform: Floats) -> Floats:
+        """The draws that belong to given numbers in (0, 1): laws are compared on the same ones."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +74,10 @@ class _Tabulated:
         return _Tabulated(np.concatenate([[0.0], np.cumsum(steps)]), places)
 
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        uniform = rng.random(shape) * self.chances[-1]
-        return np.asarray(np.interp(uniform, self.chances, self.places))
+        return self.quantile(rng.random(shape))
+
+    def quantile(self, uniform: Floats) -> Floats:
+        return np.asarray(np.interp(uniform * self.chances[-1], self.chances, self.places))
 
 
 @dataclass(frozen=True)
@@ -73,6 +87,9 @@ class _Normal:
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
         return self.sigma * rng.standard_normal(shape)
 
+    def quantile(self, uniform: Floats) -> Floats:
+        return np.asarray(self.sigma * ndtri(uniform))
+
 
 @dataclass(frozen=True)
 class _Laplace:
@@ -81,12 +98,16 @@ class _Laplace:
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
         return rng.laplace(scale=self.scale, size=shape)
 
+    def quantile(self, uniform: Floats) -> Floats:
+        tail = np.log(2 * np.minimum(uniform, 1 - uniform))
+        return np.asarray(self.scale * np.sign(0.5 - uniform) * tail)
+
 
 @lru_cache(maxsize=256)
 def law(name: str, epsilon: float, delta: float) -> Law:
     """The law of a noise at sensitivity 1.
 
-    :param name: one of :data:`LAWS`
+    :param name: one of :data:`LAWS`, or the name of a pinball loss for noise that is optimal for it
     :param epsilon: privacy loss of one release
     :param delta: probability of a larger loss
 
@@ -97,6 +118,8 @@ def law(name: str, epsilon: float, delta: float) -> Law:
     """
     if name == "optimal":
         return _Tabulated.of(solve(epsilon, delta))
+    if name.startswith("pinball:"):
+        return _Tabulated.of(solve(epsilon, delta, loss=name))
     if name == "truncated-laplace":
         return _Tabulated.of(truncated_table(epsilon, delta))
     if name == "gaussian":
@@ -125,11 +148,25 @@ def part_of_range(ratio: float, longest: int = STEPS[-1]) -> int:
     return max(s for s in STEPS if s <= min(max(ratio, 1.0), longest))
 
 
+def fine_part_of_range(ratio: float, longest: int = 30) -> float:
+    """The same in finer steps, for experiments, which can afford a table for each step.
+
+    :param ratio: length of the range in sensitivities
+    :param longest: the longest table to use
+
+    >>> fine_part_of_range(0.5), fine_part_of_range(5.3), fine_part_of_range(500.0)
+    (1.0, 5.25, 0.0)
+    """
+    if ratio > longest:
+        return 0.0
+    return max(1.0, math.floor(4 * ratio) / 4 if ratio < 16 else math.floor(ratio))
+
+
 @dataclass(frozen=True)
 class BoundedLaw:
     """Releases of answers in [0, length] at sensitivity 1, with noise that depends on them."""
 
-    length: int
+    length: float
     start: float
     step: float
     cumulated: Floats
@@ -138,10 +175,15 @@ class BoundedLaw:
 
     def release(self, rng: np.random.Generator, answers: Floats) -> Floats:
         """One release for each answer."""
-        shift = rng.random(answers.shape) * self.step
+        shifts = rng.random(answers.shape)
+        return self.quantile(rng.random(answers.shape), answers, shifts)
+
+    def quantile(self, uniform: Floats, answers: Floats, shifts: Floats) -> Floats:
+        """The releases that belong to given numbers in (0, 1) and to given shifts of the grid."""
+        shift = shifts * self.step
         cell = np.floor((answers - self.start - shift) / self.step).astype(np.int64) + 1
         cell = np.clip(cell, 0, self.rows - 1)
-        found = np.searchsorted(self.cumulated, cell + rng.random(answers.shape), side="right")
+        found = np.searchsorted(self.cumulated, cell + uniform, side="right")
         columns = self.rows + 2 * self.telling
         y = np.minimum(found - cell * columns, columns - 1) - self.telling
         drawn = self.start + shift + (y - 0.5) * self.step
@@ -149,15 +191,18 @@ class BoundedLaw:
         return np.asarray(np.clip(np.where(told, answers, drawn), 0.0, self.length))
 
 
-@lru_cache(maxsize=64)
-def bounded_law(epsilon: float, delta: float, length: int) -> BoundedLaw:
+@lru_cache(maxsize=256)
+def bounded_law(
+    epsilon: float, delta: float, length: float, prior: tuple[float, ...] | None = None
+) -> BoundedLaw:
     """The law of releases with data-dependent noise.
 
     :param epsilon: privacy loss of one release
     :param delta: probability of a larger loss
     :param length: of the range, in sensitivities
+    :param prior: chances of equal parts of the range; None for all alike
     """
-    table = bounded_table(epsilon, delta, length)
+    table = bounded_table(epsilon, delta, length, prior)
     mechanism: Any = table.mechanism
     unit = math.ldexp(1.0, -table.bits)
     chances = table.weights / table.total
@@ -174,13 +219,18 @@ def bounded_law(epsilon: float, delta: float, length: int) -> BoundedLaw:
     )
 
 
-def bounded_table(epsilon: float, delta: float, length: int) -> Any:
+def bounded_table(
+    epsilon: float, delta: float, length: float, prior: tuple[float, ...] | None = None
+) -> Any:
     """The table of data-dependent noise for a range of so many sensitivities.
 
     :param epsilon: privacy loss of one release
     :param delta: probability of a larger loss
     :param length: of the range, in sensitivities
+    :param prior: chances of equal parts of the range; None for all alike
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GapWarning)
-        return solve_bounded(epsilon, delta, sensitivity=1, range=(0, length), gap=0.03)
+        return solve_bounded(
+            epsilon, delta, sensitivity=1, range=(0, length), prior=prior, gap=0.03
+        )

@@ -1,113 +1,157 @@
 """Naive Bayes with simulated noise, many draws at a time: Table 2 of the paper.
 
-For simulation only, and not private: sensitivities use the true class counts, and a category
-that a class never has in training keeps the count 0, both as the paper's numbers suggest. Draws
-come from a seeded generator. The estimator does neither and releases through measurements.
+For simulation only, and not private: sensitivities use true class counts, and a category that a
+class never has in training keeps the count 0. Draws come from a seeded generator. The estimator
+does none of this and releases through measurements.
 
-The logarithm of each class's probability is linear in (1, x, x^2, indicators of categories), so
-that one product of matrices scores all records under all draws.
+What the paper does not say is done as the authors' program does it, see :class:`Rules`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from opendp_optimal_learn.laws import STEPS, bounded_law, law, part_of_range
+from opendp_optimal_learn.bayes_scores import Records, Statistics, count_errors
+from opendp_optimal_learn.laws import bounded_law, fine_part_of_range, law
 from opendp_optimal_learn.uci import Mixed
 
-__all__ = ["BayesTask", "errors", "exact_errors"]
+__all__ = ["BayesTask", "Rules", "errors", "exact_errors"]
 
 Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 
-_IMPOSSIBLE = 1e14
-"""What a category that a class never has costs: more than all else together."""
-_LEAST_COUNT = 1e-3
+LONGEST = 30
+"""Ranges of more sensitivities than this have little to gain from data-dependent noise."""
 _CHUNK = 250
-_LARGE = 10_000
-"""Data sets with more rows than this are scored in single precision."""
+"""Draws at a time: scores of a block of records for so many draws stay in the cache."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What the paper leaves open, as it is in the authors' public program.
+
+    :param whole_units: sensitivities of means and deviations are rounded up to whole units of the
+        data, and use class counts of all records and not only of those for training
+    :param least_deviation: the smallest standard deviation, in units of the data
+    :param least_count: the smallest count
+    :param underflow: a density below the smallest positive double is 0, which rules the class
+        out; when all classes are ruled out, the first in the file is predicted
+    """
+
+    whole_units: bool = True
+    least_deviation: float = 1.0
+    least_count: float = 1e-6
+    underflow: bool = True
 
 
 @dataclass(frozen=True)
 class BayesTask:
-    """One split of a data set, and the statistics of its training part.
+    """One split of a data set: its records, its statistics, and how far these may change.
 
-    ``least`` is the smallest standard deviation, for features scaled to [0, 1]; ``longest`` the
-    longest range, in sensitivities, for which tables of data-dependent noise are used.
+    ``longest`` is the longest range, in sensitivities, for which tables of data-dependent noise
+    are used.
     """
 
-    data: Mixed
-    train: npt.NDArray[np.bool_]
-    design: npt.NDArray[np.floating[Any]]
-    counts: Floats
-    tallies: Floats
-    means: Floats
-    deviations: Floats
-    least: float = 1e-5
-    longest: int = STEPS[-1]
+    records: Records
+    exact: Statistics
+    mean_steps: Floats
+    deviation_steps: Floats
+    least: Floats
+    least_count: float
+    longest: int = LONGEST
 
     @staticmethod
-    def of(data: Mixed, train: npt.NDArray[np.bool_], least: float = 1e-5) -> BayesTask:
+    def of(
+        data: Mixed,
+        train: npt.NDArray[np.bool_],
+        rules: Rules | None = None,
+        longest: int = LONGEST,
+    ) -> BayesTask:
         """Compute what the classifier needs to know.
 
         :param data: all records
         :param train: which of them are for training
-        :param least: the smallest standard deviation
+        :param rules: what to do where the paper does not say
+        :param longest: the longest range of data-dependent noise
         """
-        labels = data.labels[train]
-        classes = range(data.classes)
-        indicators = [np.eye(size)[data.codes[:, j]] for j, size in enumerate(data.sizes)]
-        hot = np.hstack(indicators) if indicators else np.zeros((data.rows, 0))
-        tallies = np.array([hot[train][labels == c].sum(axis=0) for c in classes])
-        counts = np.bincount(labels, minlength=data.classes).astype(float)
-        at_least_one = np.maximum(counts, 1.0)[:, None]
-        numbers = data.numbers[train]
-        means = np.array([numbers[labels == c].sum(axis=0) for c in classes]) / at_least_one
-        squares = np.array([(numbers[labels == c] ** 2).sum(axis=0) for c in classes])
-        deviations = np.sqrt(np.maximum(squares / at_least_one - means**2, 0.0))
-        design = np.hstack([np.ones((data.rows, 1)), data.numbers, data.numbers**2, hot])
+        rules = rules or Rules()
+        place = np.argsort(data.order) if data.order else np.arange(data.classes)
+        labels = place[data.labels]
+        units = np.array(data.units or [1.0] * data.numbers.shape[1])
+        least = rules.least_deviation / units
+        exact = _statistics(data, labels, train, least)
+        counted = labels if rules.whole_units else labels[train]
+        sizes = np.maximum(np.bincount(counted, minlength=data.classes), 1.0)[:, None]
+        steps = [units / sizes, units / np.sqrt(sizes)]
+        if rules.whole_units:
+            steps = [np.ceil(step) for step in steps]
         return BayesTask(
-            data,
-            train,
-            design.astype(np.float32 if data.rows > _LARGE else np.float64),
-            counts,
-            tallies,
-            means,
-            deviations,
+            Records.of(data, labels, train, exact.tallies, units if rules.underflow else None),
+            exact,
+            steps[0] / units,
+            steps[1] / units,
             least,
+            rules.least_count,
+            longest,
         )
+
+
+def _statistics(
+    data: Mixed, labels: npt.NDArray[np.int64], train: npt.NDArray[np.bool_], least: Floats
+) -> Statistics:
+    """Counts, and the means and deviations of numbers, of each class in training."""
+    chosen = np.eye(data.classes)[labels[train]].T
+    counts = chosen.sum(axis=1)
+    tallies = [chosen @ np.eye(size)[data.codes[train, j]] for j, size in enumerate(data.sizes)]
+    at_least_one = np.maximum(counts, 1.0)[:, None]
+    numbers = data.numbers[train]
+    means = chosen @ numbers / at_least_one
+    squares = chosen @ numbers**2 / at_least_one - means**2
+    return Statistics(
+        counts,
+        np.hstack(tallies) if tallies else np.zeros((data.classes, 0)),
+        means,
+        np.maximum(np.sqrt(np.maximum(squares, 0.0)), least),
+    )
 
 
 def errors(
     task: BayesTask,
-    noise: str,
+    noises: Sequence[str],
     epsilon: float,
     delta: float,
     draws: int,
     rng: np.random.Generator,
 ) -> Floats:
-    """Mean in-sample and out-of-sample error over draws, and the deviations of both.
+    """Errors in and out of sample of each noise (first axis): both means and both deviations.
+
+    All noises are quantiles of the same uniform numbers, which makes their differences more
+    precise and changes no mean.
 
     :param task: a split and its statistics
-    :param noise: a name of :data:`~opendp_optimal_learn.laws.LAWS`, or "optimal-bounded"
+    :param noises: names of :data:`~opendp_optimal_learn.laws.LAWS`, or "optimal-bounded"
     :param epsilon: privacy loss of each statistic
     :param delta: probability of a larger loss, of each statistic
     :param draws: how often to add noise
     :param rng: where the noise comes from
     """
-    found = []
+    found: list[list[Floats]] = [[] for _ in noises]
+    parts = task.exact.parts
     for start in range(0, draws, _CHUNK):
         size = min(_CHUNK, draws - start)
-        perturbed = (_bounded if noise == "optimal-bounded" else _additive)(
-            task, noise, epsilon, delta, size, rng
-        )
-        found.append(_errors(task, *perturbed))
-    wrong = np.hstack(found)
-    return np.concatenate([wrong.mean(axis=1), wrong.std(axis=1)])
+        uniform = Statistics(*(rng.random((*part.shape, size)) for part in parts))
+        shifts = [rng.random((*part.shape, size)) for part in parts[2:]]
+        for which, noise in enumerate(noises):
+            bounded = noise == "optimal-bounded"
+            noisy = _additive(task, "optimal" if bounded else noise, epsilon, delta, uniform)
+            if bounded:
+                noisy = _within_ranges(task, noisy, epsilon, delta, uniform, shifts)
+            found[which].append(count_errors(task.records, _usable(task, noisy)))
+    wrong = np.array([np.hstack(chunks) for chunks in found])
+    return np.concatenate([wrong.mean(axis=2), wrong.std(axis=2)], axis=1)
 
 
 def exact_errors(task: BayesTask) -> Floats:
@@ -115,66 +159,57 @@ def exact_errors(task: BayesTask) -> Floats:
 
     :param task: a split and its statistics
     """
-    parts = (task.counts, task.tallies, task.means, task.deviations)
-    return _errors(task, *(p[..., None] for p in parts))[:, 0]
+    one_draw = Statistics(*(part[..., None] for part in task.exact.parts))
+    return count_errors(task.records, _usable(task, one_draw))[:, 0]
 
 
-def _additive(
-    task: BayesTask, noise: str, epsilon: float, delta: float, draws: int, rng: np.random.Generator
-) -> tuple[Floats, Floats, Floats, Floats]:
-    sample = law(noise, epsilon, delta).sample
-    size = np.maximum(task.counts, 1.0)[:, None, None]
-
-    def noisy(exact: Floats, sensitivity: Floats | float = 1.0) -> Floats:
-        return exact[..., None] + sensitivity * sample(rng, (*exact.shape, draws))
-
-    return (
-        noisy(task.counts),
-        noisy(task.tallies),
-        noisy(task.means, 1 / size),
-        noisy(task.deviations, 1 / np.sqrt(size)),
+def _usable(task: BayesTask, known: Statistics) -> Statistics:
+    """Counts and deviations that are not below the least ones."""
+    return Statistics(
+        np.maximum(known.counts, task.least_count),
+        np.maximum(known.tallies, task.least_count),
+        known.means,
+        np.maximum(known.deviations, task.least[:, None]),
     )
 
 
-def _bounded(
-    task: BayesTask, noise: str, epsilon: float, delta: float, draws: int, rng: np.random.Generator
-) -> tuple[Floats, Floats, Floats, Floats]:
-    counts, tallies, means, deviations = _additive(task, "optimal", epsilon, delta, draws, rng)
-    rows = float(task.train.sum())
-    means, deviations = np.clip(means, 0.0, 1.0), np.clip(deviations, 0.0, 0.5)
-    for c, size in enumerate(np.maximum(task.counts, 1.0)):
-        for out, exact, top, ratio in (
-            (means, task.means, 1.0, size),
-            (deviations, task.deviations, 0.5, 0.5 * np.sqrt(size)),
-        ):
-            length = part_of_range(float(ratio), task.longest)
+def _additive(
+    task: BayesTask, noise: str, epsilon: float, delta: float, uniform: Statistics
+) -> Statistics:
+    quantile, exact = law(noise, epsilon, delta).quantile, task.exact
+    return Statistics(
+        exact.counts[..., None] + quantile(uniform.counts),
+        exact.tallies[..., None] + quantile(uniform.tallies),
+        exact.means[..., None] + task.mean_steps[..., None] * quantile(uniform.means),
+        exact.deviations[..., None]
+        + task.deviation_steps[..., None] * quantile(uniform.deviations),
+    )
+
+
+def _within_ranges(
+    task: BayesTask,
+    noisy: Statistics,
+    epsilon: float,
+    delta: float,
+    uniform: Statistics,
+    shifts: list[Floats],
+) -> Statistics:
+    """Data-dependent noise where ranges are short, and releases within the range elsewhere."""
+    rows = float(task.records.sizes[0])
+    out = [np.clip(noisy.means, 0.0, 1.0), np.clip(noisy.deviations, 0.0, 0.5)]
+    together: tuple[tuple[Floats, Floats, Floats, float, Floats, Floats], ...] = (
+        (out[0], task.exact.means, task.mean_steps, 1.0, uniform.means, shifts[0]),
+        (out[1], task.exact.deviations, task.deviation_steps, 0.5, uniform.deviations, shifts[1]),
+    )
+    for released, exact, step, top, draw, shift in together:
+        for place in np.ndindex(exact.shape):
+            length = fine_part_of_range(top / float(step[place]), task.longest)
             if length:
-                scaled = np.repeat(exact[c][:, None] * (length / top), draws, axis=1)
-                released = bounded_law(epsilon, delta, length).release(rng, scaled)
-                out[c] = released * (top / length)
-    return np.clip(counts, 0, rows), np.clip(tallies, 0, rows), means, deviations
-
-
-def _errors(
-    task: BayesTask, counts: Floats, tallies: Floats, means: Floats, deviations: Floats
-) -> Floats:
-    """Errors in and out of sample, one column for each draw."""
-    counts = np.maximum(counts, 0.5)
-    spread = np.maximum(deviations, task.least)
-    fits = -0.5 / spread**2
-    constant = np.log(counts) * (1 - len(task.data.sizes))
-    constant = constant + (fits * means**2 - np.log(spread)).sum(axis=1)
-    possible = task.tallies[..., None] > 0
-    chances = np.where(possible, np.log(np.maximum(tallies, _LEAST_COUNT)), -_IMPOSSIBLE)
-    weights = np.concatenate([constant[:, None], -2 * fits * means, fits, chances], axis=1)
-    truth, kind = task.data.labels, task.design.dtype
-    if task.data.classes == 2:
-        # In a tie of impossible classes the first one wins: it must never lose for that reason.
-        weights[1][weights[1] == -_IMPOSSIBLE] *= 1e3
-        scores = task.design @ (weights[1] - weights[0]).astype(kind)
-        wrong = (scores > 0) != (truth == 1)[:, None]
-    else:
-        scored = np.stack([task.design @ w.astype(kind) for w in weights])
-        scored[scored < -_IMPOSSIBLE / 2] = -np.inf
-        wrong = scored.argmax(axis=0) != truth[:, None]
-    return np.array([wrong[task.train].mean(axis=0), wrong[~task.train].mean(axis=0)])
+                answer = min(float(exact[place]), top) * (length / top)
+                drawn = bounded_law(epsilon, delta, length).quantile(
+                    draw[place], np.full(draw.shape[-1], answer), shift[place]
+                )
+                released[place] = drawn * (top / length)
+    return Statistics(
+        np.clip(noisy.counts, 0, rows), np.clip(noisy.tallies, 0, rows), out[0], out[1]
+    )

@@ -33,6 +33,8 @@ class Mixed:
     :param sizes: how many categories each of them has
     :param labels: classes, as indices
     :param classes: how many classes there are
+    :param units: how long the range of each number was before it was scaled
+    :param order: the classes as they first appear in the file
     """
 
     name: str
@@ -41,6 +43,8 @@ class Mixed:
     sizes: tuple[int, ...]
     labels: Codes
     classes: int
+    units: tuple[float, ...] = ()
+    order: tuple[int, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -191,15 +195,17 @@ def load(name: str, directory: str | Path) -> Mixed:
     """
     if name not in _RECIPES:
         raise ValueError(f"name ({name!r}) must be one of {', '.join(NAMES)}")
-    recipe = _RECIPES[name]
+    return _encode(name, _RECIPES[name], _rows(_RECIPES[name], directory))
+
+
+def _rows(recipe: _Recipe, directory: str | Path) -> list[Row]:
     path = Path(directory) / "uci" / recipe.file
     if not path.exists():
         raise FileNotFoundError(f"directory ({str(directory)!r}) must hold uci/{recipe.file}")
     raw = path.read_bytes()
     text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
     lines = csv.DictReader(io.StringIO(text))
-    rows = [{k: v.strip() for k, v in row.items()} for row in lines]
-    return _encode(name, recipe, rows)
+    return [{k: v.strip() for k, v in row.items()} for row in lines]
 
 
 def _encode(name: str, recipe: _Recipe, rows: list[Row]) -> Mixed:
@@ -227,11 +233,14 @@ def _encode(name: str, recipe: _Recipe, rows: list[Row]) -> Mixed:
     codes = np.array(columns, dtype=np.int64).reshape(len(columns), len(rows)).T
     numbers = np.array([_numbers([r[c] for r in rows]) for c in numerical])
     numbers = numbers.reshape(len(numerical), len(rows)).T
-    return Mixed(name, numbers, codes, tuple(sizes), labels, len(names))
+    low, high = numbers.min(axis=0), numbers.max(axis=0)
+    units = tuple((high - low).tolist())
+    order = tuple(dict.fromkeys(labels.tolist()))
+    scaled = (numbers - low) / (high - low)
+    return Mixed(name, scaled, codes, tuple(sizes), labels, len(names), units, order)
 
 
 def _numbers(texts: list[str]) -> Floats:
     values = np.array([np.nan if t in ("?", "") else float(t) for t in texts])
     values[np.isnan(values)] = np.nanmean(values)
-    low, high = values.min(), values.max()
-    return np.asarray((values - low) / (high - low))
+    return values
