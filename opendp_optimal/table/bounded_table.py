@@ -23,7 +23,7 @@ from opendp_optimal.sample.sampler import Sampler
 from opendp_optimal.spec import moments
 from opendp_optimal.spec.bounded import BoundedProblem
 from opendp_optimal.spec.exact import float_down, float_up
-from opendp_optimal.spec.loss import Loss
+from opendp_optimal.table.certified import Table
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -33,7 +33,7 @@ _RESOLUTION = 24
 
 
 @dataclass(frozen=True, eq=False)
-class BoundedTable:
+class BoundedTable(Table):
     """Conditional noises for a query within a range, with proofs of privacy and near-optimality.
 
     With equal bins, all cells are shifted by the same uniform part of a bin; row x of the weights
@@ -71,34 +71,9 @@ class BoundedTable:
             array.setflags(write=False)
 
     @property
-    def epsilon(self) -> float:
-        """The guarantee holds for exactly this float."""
-        return self.problem.epsilon
-
-    @property
-    def delta(self) -> float:
-        """The guarantee holds for exactly this float."""
-        return self.problem.delta
-
-    @property
-    def loss(self) -> Loss:
-        """The loss whose expectation is minimised."""
-        return self.problem.loss
-
-    @property
     def kind(self) -> str:
         """ "real" or "integer"."""
         return "integer" if self.problem.integer else "real"
-
-    @property
-    def total(self) -> int:
-        """What each row of the weights adds up to."""
-        return TOTAL
-
-    @property
-    def gap(self) -> float:
-        """The certified relative gap (upper - lower) / lower; infinite if lower is not positive."""
-        return (self.upper - self.lower) / self.lower if self.lower > 0 else math.inf
 
     def __repr__(self) -> str:
         """One line with the guarantee and the certified interval."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,12 +13,13 @@ from opendp_optimal.certify.privacy import TOTAL
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.model.channel import ChannelProblem
 from opendp_optimal.sample.sampler import Sampler
+from opendp_optimal.table.certified import Certified
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class ChannelTable:
+class ChannelTable(Certified):
     """A channel P(y|x) for one consumer, and a bound for all private channels.
 
     :param weights: integer weights, one row for each input, each adding up to 2^62
@@ -45,16 +45,6 @@ class ChannelTable:
     def channel(self) -> NDArray[np.float64]:
         """The chances P(y|x) as floats, one row for each input."""
         return np.asarray(self.weights / TOTAL)
-
-    @property
-    def total(self) -> int:
-        """What each row of the weights adds up to."""
-        return TOTAL
-
-    @property
-    def gap(self) -> float:
-        """The certified relative gap (upper - lower) / lower; infinite if lower is not positive."""
-        return (self.upper - self.lower) / self.lower if self.lower > 0 else math.inf
 
     def verify(self) -> None:
         """Repeat both proofs from the data alone; raises CertificateError if one fails."""

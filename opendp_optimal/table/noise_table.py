@@ -27,6 +27,7 @@ from opendp_optimal.sample.words import one_below
 from opendp_optimal.spec.exact import float_down, float_up
 from opendp_optimal.spec.loss import LatticeCost, Loss, parse
 from opendp_optimal.spec.problem import NoiseProblem
+from opendp_optimal.table.certified import Table
 
 Integers = NDArray[np.int64]
 
@@ -34,7 +35,7 @@ _SAMPLE_STEPS = (1 << 24) + 1
 
 
 @dataclass(frozen=True, eq=False)
-class NoiseTable:
+class NoiseTable(Table):
     """Additive noise on a lattice, with a proof of privacy and a proof of near-optimality.
 
     A table for real queries has sensitivity 1: it draws the point mass at 0 or a lattice point,
@@ -68,21 +69,6 @@ class NoiseTable:
             array.setflags(write=False)
 
     @property
-    def epsilon(self) -> float:
-        """The guarantee holds for exactly this float."""
-        return self.problem.epsilon
-
-    @property
-    def delta(self) -> float:
-        """The guarantee holds for exactly this float."""
-        return self.problem.delta
-
-    @property
-    def loss(self) -> Loss:
-        """The loss whose expectation is minimised."""
-        return self.problem.loss
-
-    @property
     def kind(self) -> str:
         """ "real" or "integer"."""
         return self.problem.kind
@@ -91,16 +77,6 @@ class NoiseTable:
     def radius(self) -> int:
         """Weights belong to the lattice points -radius..radius."""
         return len(self.weights) // 2
-
-    @property
-    def total(self) -> int:
-        """What the weights, the atom and the tails add up to."""
-        return TOTAL
-
-    @property
-    def gap(self) -> float:
-        """The certified relative gap (upper - lower) / lower; infinite if lower is not positive."""
-        return (self.upper - self.lower) / self.lower if self.lower > 0 else math.inf
 
     def __eq__(self, other: object) -> bool:
         """Equal content."""

@@ -5,5 +5,14 @@ For this package's own tests and for authors of plugins. Nothing here is used by
 
 from opendp_optimal.testing.audit import AuditResult, audit
 from opendp_optimal.testing.independent import plain_delta, plain_epsilon_holds
+from opendp_optimal.testing.loss import AuditReport, clopper_pearson, proven_loss
 
-__all__ = ["AuditResult", "audit", "plain_delta", "plain_epsilon_holds"]
+__all__ = [
+    "AuditReport",
+    "AuditResult",
+    "audit",
+    "clopper_pearson",
+    "plain_delta",
+    "plain_epsilon_holds",
+    "proven_loss",
+]

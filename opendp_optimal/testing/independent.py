@@ -46,6 +46,10 @@ def law_of(table: Any, blocks: int = 0) -> Law:
 def plain_delta(law: Law, shift: int, growth: Fraction) -> Fraction:
     """The sum of [P(i) - growth P(i - shift)]+ over all i, by the definition.
 
+    :param law: probabilities of neighbouring lattice points; 0 beyond
+    :param shift: by how many points the other input moves the law
+    :param growth: a number of at most e^epsilon
+
     >>> plain_delta([Fraction(1, 2), Fraction(1, 2)], 1, Fraction(1))
     Fraction(1, 2)
     """
@@ -58,7 +62,13 @@ def plain_delta(law: Law, shift: int, growth: Fraction) -> Fraction:
 
 
 def plain_epsilon_holds(law: Law, shift: int, growth: Fraction, inner: int) -> bool:
-    """Whether P(i) <= growth P(i +- shift) wherever both lie in the list, at |i| <= inner."""
+    """Whether P(i) <= growth P(i +- shift) wherever both lie in the list, at |i| <= inner.
+
+    :param law: probabilities of neighbouring lattice points
+    :param shift: by how many points the other input moves the law
+    :param growth: a number of at most e^epsilon
+    :param inner: how many points from the middle are compared
+    """
     middle = len(law) // 2
     for i in range(middle - inner, middle + inner + 1):
         for j in (i - shift, i + shift):

@@ -8,10 +8,8 @@ Budgeting*).
 from opendp_optimal_geo._looker import Request
 from opendp_optimal_geo.answers import Answer, Round
 from opendp_optimal_geo.audit import (
-    AuditReport,
     audit_looks,
     audit_population,
-    clopper_pearson,
     gaussian_power,
 )
 from opendp_optimal_geo.bounds import gaussian_radius, laplace_radius
@@ -55,7 +53,6 @@ from opendp_optimal_geo.transform import (
 __all__ = [
     "Answer",
     "ApproxGpFilter",
-    "AuditReport",
     "BudgetError",
     "CgpFilter",
     "Curator",
@@ -75,7 +72,6 @@ __all__ = [
     "approximate_loss",
     "audit_looks",
     "audit_population",
-    "clopper_pearson",
     "even_rule",
     "filter_context",
     "gaussian_delta",

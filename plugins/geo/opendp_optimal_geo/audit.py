@@ -9,56 +9,19 @@ refuted when even the bounds contradict it; a true claim is refuted with probabi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 
+from opendp_optimal.testing.loss import AuditReport, log_ratio, proven_loss
 from opendp_optimal_geo._checks import choice, count, positive, share
 from opendp_optimal_geo.elimination import start, take_look
 from opendp_optimal_geo.population import Population
 from opendp_optimal_geo.scores import DistanceTo
 
 FloatArray = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class AuditReport:
-    """What an audit found.
-
-    :param claimed: the loss claimed between the two places: epsilon, or mu of a Gaussian mechanism
-    :param proven: the loss is at least this, except with probability ``false_alarm``
-    :param draws: releases from each place
-    :param false_alarm: probability, at most, of refuting a true claim
-    """
-
-    claimed: float
-    proven: float
-    draws: int
-    false_alarm: float
-
-    @property
-    def violated(self) -> bool:
-        """Whether the claim is refuted."""
-        return self.proven > self.claimed
-
-
-def clopper_pearson(hits: int, draws: int, alpha: float) -> tuple[float, float]:
-    """Return exact lower and upper bounds on a probability, each wrong at most ``alpha`` often.
-
-    :param hits: how often the event happened
-    :param draws: out of how many
-    :param alpha: error rate of each bound
-
-    >>> low, high = clopper_pearson(0, 100, 0.05)
-    >>> low, round(high, 4)
-    (0.0, 0.0295)
-    """
-    low = 0.0 if hits == 0 else float(betaincinv(hits, draws - hits + 1, alpha))
-    high = 1.0 if hits == draws else float(betaincinv(hits + 1, draws - hits, 1.0 - alpha))
-    return low, high
 
 
 def audit_looks(
@@ -89,19 +52,18 @@ def audit_looks(
     half = len(low) // 2
     thresholds = np.quantile(np.concatenate([low[:half], high[:half]]), np.linspace(0.05, 0.95, 19))
     low, high = low[half:], high[half:]
-    draws, alpha = len(low), false_alarm / (4 * len(thresholds))
-    proven = -math.inf
-    for threshold in thresholds.tolist():
-        above = int((low > threshold).sum()), int((high > threshold).sum())
-        below = draws - above[0], draws - above[1]
-        for seldom, often in (above, (below[1], below[0])):
-            top = clopper_pearson(often, draws, alpha)[0]
-            bottom = clopper_pearson(seldom, draws, alpha)[1]
-            if top <= 0.0 or bottom >= 1.0:
-                continue
-            loss = float(ndtri(top) - ndtri(bottom)) if gaussian else math.log(top / bottom)
-            proven = max(proven, loss)
-    return AuditReport(claimed, proven, draws, false_alarm)
+    proven = proven_loss(
+        low,
+        high,
+        thresholds.tolist(),
+        false_alarm,
+        _gaussian_loss if gaussian else log_ratio,
+    )
+    return AuditReport(claimed, proven, len(low), false_alarm)
+
+
+def _gaussian_loss(often: float, seldom: float) -> float:
+    return float(ndtri(often) - ndtri(seldom))
 
 
 def audit_population(

@@ -5,7 +5,7 @@ client keeps the best one and never says which. Laplace noise is an optimal clie
 disutility, and ``k`` answers divide the error by about ``(k + 1) / 2`` at the same privacy.
 """
 
-from opendp_optimal_select.audit import AuditReport, audit_signal, clopper_pearson
+from opendp_optimal_select.audit import audit_signal
 from opendp_optimal_select.catalogue import Catalogue, VectorCatalogue
 from opendp_optimal_select.disutility import check_disutility
 from opendp_optimal_select.features import (
@@ -43,7 +43,6 @@ from opendp_optimal_select.service import http_transport
 
 __all__ = [
     "Answer",
-    "AuditReport",
     "Catalogue",
     "Client",
     "FeatureClient",
@@ -63,7 +62,6 @@ __all__ = [
     "VectorCatalogue",
     "audit_signal",
     "check_disutility",
-    "clopper_pearson",
     "cost",
     "design_ring",
     "expected_cost",

@@ -10,53 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv
 
+from opendp_optimal.testing import AuditReport, proven_loss
 from opendp_optimal_select._checks import finite_float, positive_float, positive_integer
 from opendp_optimal_select.noise import FloatArray
 
 Release = Callable[[float], Sequence[float]]
 """One release: from a private value to its answers."""
-
-
-@dataclass(frozen=True)
-class AuditReport:
-    """What an audit found.
-
-    :param claimed: the privacy loss that was claimed between the two values
-    :param proven: the loss is at least this much, except with probability ``false_alarm``
-    :param draws: releases of each value
-    :param false_alarm: probability, at most, that an honest mechanism is reported
-    """
-
-    claimed: float
-    proven: float
-    draws: int
-    false_alarm: float
-
-    @property
-    def violated(self) -> bool:
-        """Whether the claim is refuted."""
-        return self.proven > self.claimed
-
-
-def clopper_pearson(hits: int, draws: int, alpha: float) -> tuple[float, float]:
-    """Return exact lower and upper bounds on a probability, each wrong at most ``alpha`` often.
-
-    :param hits: how often the event happened
-    :param draws: out of how many
-    :param alpha: error rate of each bound
-
-    >>> low, high = clopper_pearson(0, 100, 0.05)
-    >>> low, round(high, 4)
-    (0.0, 0.0295)
-    """
-    low = 0.0 if hits == 0 else float(betaincinv(hits, draws - hits + 1, alpha))
-    high = 1.0 if hits == draws else float(betaincinv(hits + 1, draws - hits, 1.0 - alpha))
-    return low, high
 
 
 def audit_signal(
@@ -96,16 +58,7 @@ def audit_signal(
         raise ValueError(f"values ({values}) must differ")
     signals = [_signals(release, v, draws, i * draws, progress) for i, v in enumerate((low, high))]
     thresholds = (low, 0.5 * (low + high), high)
-    alpha = false_alarm / (4 * len(thresholds))
-    proven = -math.inf
-    for threshold in thresholds:
-        above = [int(np.count_nonzero(s > threshold)) for s in signals]
-        below = [int(np.count_nonzero(s < threshold)) for s in signals]
-        for often, seldom in ((above[1], above[0]), (below[0], below[1])):
-            top = clopper_pearson(often, draws, alpha)[0]
-            bottom = clopper_pearson(seldom, draws, alpha)[1]
-            if top > 0.0:
-                proven = max(proven, math.log(top / bottom))
+    proven = proven_loss(signals[0], signals[1], thresholds, false_alarm)
     return AuditReport(claimed, proven, draws, false_alarm)
 
 

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from opendp_optimal_select import audit_signal, clopper_pearson, make_multi_selection, offsets
+from opendp_optimal.testing import clopper_pearson
+from opendp_optimal_select import audit_signal, make_multi_selection, offsets
 
 
 @given(draws=st.integers(1, 2000), share=st.floats(0.0, 1.0), alpha=st.floats(1e-9, 0.2))

@@ -75,7 +75,7 @@ def test_measurement():
 
 def test_draws_follow_the_weights():
     """Exact binomial bounds for each displacement, false alarm 1e-6 in all."""
-    from opendp_optimal_select import clopper_pearson
+    from opendp_optimal.testing import clopper_pearson
 
     noise = RingNoise(math.log(2.1), (4, 2, 1, 2), (0,))
     draws = [noise.draw() for _ in range(4000)]

@@ -1,0 +1,25 @@
+"""Public names of the core and of every plugin are sorted and documented."""
+
+import importlib
+import inspect
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
+PACKAGES = ["opendp_optimal", "opendp_optimal.testing", *map("opendp_optimal_{}".format, PLUGINS)]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_public_names_are_sorted_and_documented(package: str) -> None:
+    module = importlib.import_module(package)
+    names = getattr(module, "__all__", [])
+    assert names == sorted(names, key=lambda n: (not n.isupper(), n[0].islower(), n))
+    for name in names:
+        value = getattr(module, name)
+        assert inspect.getdoc(value), name
+        # A then_ function takes what its make_ function takes, and names it.
+        if inspect.isfunction(value) and f":func:`make_{name[5:]}`" not in inspect.getdoc(value):
+            for parameter in inspect.signature(value).parameters:
+                assert f":param {parameter}:" in (value.__doc__ or ""), (name, parameter)
