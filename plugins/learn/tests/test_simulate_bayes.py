@@ -104,7 +104,7 @@ def test_noise_costs_less_the_more_records_there_are():
         assert found.shape == (4, 4)
         costs.append(found[:, 0] - exact_errors(task)[0])
     few, many = costs
-    assert (many < 0.01).all()
+    assert (many < 0.02).all()
     assert (few[:3] > 0.02).all()
     assert few[0] > few[1] > few[2] > few[3]  # the ordering of the paper
 
