@@ -1,68 +1,205 @@
 """Table 3 of Selvi, Liu, Wiesemann (2024): logistic regression by private coordinate descent.
 
-    python docs/reproduce/coordinate_descent.py --data DIR [--quick] [--page PAGE]
+    python docs/reproduce/coordinate_descent.py --data DIR [--quick] [--keep FILE] [--page PAGE]
 
 Each partial derivative gets (1, 0.1). The paper has 100 splits and 1,000 draws of the noise for
-each; --splits and --draws say how many to take, data sets of more than 10,000 rows get a tenth of
-both.
+each; --splits and --draws say how many to take at most, --work how many values of the logistic
+function to spend on a data set: those that would need more get fewer draws, then fewer splits.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from _report import CONSOLE, HERE, arguments, figure, half_width, minutes, same, save, write
+from _report import (
+    CONSOLE,
+    HERE,
+    Results,
+    arguments,
+    figure,
+    half_width,
+    markdown,
+    minutes,
+    same,
+    save,
+    write,
+)
 from rich.progress import track
 
-from opendp_optimal_learn import uci
-from opendp_optimal_learn.simulate_descent import Descent, descend
+from opendp_optimal_learn import uci, uci_descent
+from opendp_optimal_learn.simulate_descent import SENSITIVITY, Descent, data_dependent, descend
 
-NOISES = ("gaussian", "analytic-gaussian", "truncated-laplace", "optimal", None)
-HEADS = ("GN", "(GN)", "TLN", "OPT", "PCD")
-COLUMNS = (0, 1, 2, 3, 5)
+NOISES = ("gaussian", "analytic-gaussian", "truncated-laplace", "optimal", "optimal-bounded", None)
+HEADS = ("GN", "(GN)", "TLN", "OPT", "(OPT)", "PCD")
+SIDES = (("in", "In sample"), ("out", "Out of sample"))
 TARGET = (1.0, 0.1)
-LARGE = 10_000
+LOUDER = 10.0
+"""What the noise must be multiplied by to have the effect that the paper prints."""
+SMALL = ("post-operative", "spect", "ecoli")
+FEWEST = 10
 PAPER = json.loads((HERE / "learning_paper.json").read_text())["tables"]["3"]
 
-Results = dict[str, list[list[list[float]]]]
+Errors = dict[str, Any]
+"""By data set: errors in per cent, for each split, noise and side."""
 
 
-def measure(name: str, data: Path, splits: int, draws: int) -> list[list[list[float]]]:
-    """Errors in and out of sample of every noise on every split."""
-    task = uci.load(name, data)
-    features, labels = task.dense(), task.binary().astype(float)
+def tasks(name: str, data: Path, splits: int, louder: float) -> list[Descent]:
+    """The splits of a data set, a fifth for testing."""
+    features, signs = uci_descent.load(name, data)
     out = []
     for split in range(splits):
-        rng = np.random.default_rng([split, 3])
-        order = rng.permutation(task.rows)
-        train, test = np.split(order, [int(0.8 * task.rows)])
-        descent = Descent(features[train], labels[train], features[test], labels[test])
-        out.append(
-            [
-                descend(descent, noise, *TARGET, draws, rng, np.random.default_rng(split)).tolist()
-                for noise in NOISES
-            ]
-        )
+        order = np.random.default_rng([split, 3]).permutation(len(signs))
+        test, train = np.split(order, [len(signs) // 5])
+        sides = features[train], signs[train], features[test], signs[test]
+        out.append(Descent(*sides, louder=louder))
     return out
 
 
-def table(results: Results, side: int) -> list[str]:
-    """Rows of the table for one side (0: in sample, 1: out of sample)."""
-    lines = ["| data set | " + " | ".join(HEADS) + " | p |", "|---|" + "---|" * 6]
-    for name, splits in results.items():
-        values = 100 * np.array(splits)[:, :, side]
-        printed = PAPER[name]["in" if side == 0 else "out"]
-        cells = []
-        for column, paper in enumerate(COLUMNS):
-            mean, half = values[:, column].mean(), half_width(values[:, column])
-            star = "*" if abs(mean - printed[paper]) > half else ""
-            cells.append(f"{mean:.2f}±{half:.2f} ({printed[paper]:.2f}){star}")
-        cells.append(f"{same(values[:, 2], values[:, 3]):.0e}")
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+def size(task: Descent, splits: int, draws: int, work: float) -> tuple[int, int]:
+    """Splits and draws that the work allows."""
+    each = len(NOISES) * task.work
+    draws = min(draws, max(FEWEST, int(work / (each * splits))))
+    return min(splits, max(FEWEST, int(work / (each * draws)))), draws
+
+
+class Run:
+    """Simulations, each done once."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        """Nothing is simulated before it is asked for."""
+        self.given = given
+        self.results = Results(given.keep)
+        self.sizes: dict[str, str] = {}
+        self.seconds = 0.0
+
+    def errors(self, name: str, splits: int, draws: int, louder: float) -> Any:
+        """Errors of every noise on every split, in per cent."""
+        first = tasks(name, self.given.data, 1, louder)[0]
+        splits, draws = size(first, splits, draws, self.given.work)
+
+        def compute() -> list[Any]:
+            return [
+                descend(task, NOISES, *TARGET, draws, [split, 5]).tolist()
+                for split, task in enumerate(tasks(name, self.given.data, splits, louder))
+            ]
+
+        key = f"{name} {splits} {draws} {louder:g}"
+        found, seconds = self.results.get(key, compute)
+        self.seconds += seconds
+        full = seconds * 100_000 / (splits * draws)
+        hours = f"{full / 3600:.1f} h" if full > 3600 else minutes(full)
+        length = data_dependent(first)
+        self.sizes.setdefault(
+            name,
+            f"| {name} | {first.train.shape[1]} ({PAPER[name]['shape'][0]}) "
+            f"| {splits} x {draws} | {minutes(seconds)} | {hours} "
+            f"| {f'table, {length:g}' if length else 'OPT, clamped'} |",
+        )
+        return 100 * np.array(found)
+
+
+def cell(values: Any, printed: float) -> str:
+    """Our mean and half its interval, the paper's value, and a star where it is outside."""
+    mean, half = values.mean(), half_width(values)
+    return f"{mean:.2f}±{half:.2f} ({printed:.2f}){'*' if abs(mean - printed) > half else ''}"
+
+
+def table(errors: Errors, side: int) -> list[str]:
+    """A table for one side; p is of the test that TLN and OPT are alike."""
+    rows = []
+    for name, values in errors.items():
+        printed = PAPER[name][SIDES[side][0]]
+        cells = [cell(values[:, i, side], printed[i]) for i in range(len(HEADS))]
+        rows.append([name, *cells, f"{same(values[:, 2, side], values[:, 3, side]):.0e}"])
+    return markdown(["data set", *HEADS, "p"], rows)
+
+
+def orders(errors: Errors) -> list[str]:
+    """For how many data sets each inequality of the paper holds, and how surely."""
+    lines = []
+    for better, worse in ((1, 0), (2, 1), (3, 2), (4, 3)):
+        for side, (_, label) in enumerate(SIDES):
+            means = {n: v[:, better, side] - v[:, worse, side] for n, v in errors.items()}
+            held = [n for n, d in means.items() if d.mean() < 0]
+            sure = [n for n in held if same(means[n], np.zeros(len(means[n]))) < 1e-3]
+            against = [n for n, d in means.items() if d.mean() > 0 and same(d, 0 * d) < 1e-3]
+            lines.append(
+                f"* {HEADS[better]} below {HEADS[worse]}, {label.lower()}: {len(held)} of "
+                f"{len(means)}, on {len(sure)} with p < 0.001"
+                + (f"; **surely not on {', '.join(against)}**" if against else "")
+            )
     return lines
+
+
+def starred(errors: Errors) -> dict[str, list[str]]:
+    """By data set, the cells whose printed value is outside of our interval."""
+    out: dict[str, list[str]] = {}
+    for name, values in errors.items():
+        for side, (key, _) in enumerate(SIDES):
+            for i, head in enumerate(HEADS):
+                sample = values[:, i, side]
+                if abs(sample.mean() - PAPER[name][key][i]) > half_width(sample):
+                    out.setdefault(name, []).append(f"{head} {key}")
+    return out
+
+
+def excess(errors: Errors) -> list[str]:
+    """What noise adds to the error in sample, ours and the paper's."""
+    rows = []
+    for name, values in errors.items():
+        ours = (values[:, :4, 0] - values[:, 5:, 0]).mean(axis=0)
+        printed = [PAPER[name]["in"][i] - PAPER[name]["in"][5] for i in range(4)]
+        rows.append([name, *(f"{a:.2f} ({b:.2f})" for a, b in zip(ours, printed, strict=True))])
+    return markdown(["data set", *HEADS[:4]], rows)
+
+
+EXPLAINED = {
+    "adult": "other features: the paper has 57 columns, of which we know the number only",
+    "breast-cancer": "other features: how the paper gets from 81 columns to 26 is a guess",
+    "absent": "other features: the paper has 70 columns, the obvious ones are 65",
+    "bank": "other features: the paper has 44 columns, the obvious ones are 43",
+}
+
+
+def differences(errors: Errors) -> list[str]:
+    """Every starred cell, with its reason where there is one."""
+    out = []
+    found = starred(errors)
+    bounded = [n for n, cells in found.items() if any(c.startswith("(OPT)") for c in cells)]
+    if bounded:
+        out.append(
+            f"* (OPT) on {', '.join(bounded)}: other noise. The paper's is made for a loss of its "
+            "own (slopes of 1,000 away from 0) and a partition of which the text gives neither "
+            "place nor number; it makes steps longer, which is why it beats descent *without* "
+            "noise there and cannot here. Ours is the optimum for the mean absolute error."
+        )
+    for name, cells in found.items():
+        rest = [c for c in cells if not c.startswith("(OPT)")]
+        if rest:
+            reason = EXPLAINED.get(name, "not explained; a difference of two means over splits")
+            out.append(f"* {name}: {', '.join(rest)}: {reason}.")
+    return out
+
+
+def drawn(errors: Errors, page: Path | None) -> str:
+    """Out-of-sample errors, ours against the paper's."""
+    shown, axes = figure(2, 4.6, 4.2)
+    for axis, (side, (key, label)) in zip(axes[0], enumerate(SIDES), strict=True):
+        for i, head in enumerate(HEADS):
+            paper = [PAPER[n][key][i] for n in errors]
+            ours = [v[:, i, side].mean() for v in errors.values()]
+            axis.loglog(paper, ours, "o_d^sx"[i], label=head, markersize=5)
+        ends = [3, 50]
+        axis.plot(ends, ends, ":", color="grey")
+        axis.set_xlabel("error in the paper, %")
+        axis.set_ylabel("our error, %")
+        axis.set_title(label)
+    axes[0, 0].legend(fontsize=7)
+    return save(shown, page, "coordinate-descent")
 
 
 def main() -> None:
@@ -70,31 +207,25 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--splits", type=int, default=100)
     parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--only", action="append", choices=uci.NAMES, help="some data sets")
+    parser.add_argument("--work", type=float, default=6e10, help="for each data set")
+    parser.add_argument("--keep", type=Path, help="results are read from here and kept here")
     given = parser.parse_args()
-    splits, draws, names = given.splits, given.draws, tuple(given.only or uci.NAMES)
+    names = uci.NAMES
     if given.quick:
-        splits, draws, names = 2, 3, ("post-operative", "ecoli")
-    results: Results = {}
-    sizes, seconds = {}, {}
+        given.splits, given.draws, names = 3, 10, ("post-operative", "ecoli")
+    run = Run(given)
+    loud: Errors = {}
     for name in track(names, description="data sets", console=CONSOLE):
-        began = time.perf_counter()
-        large = PAPER[name]["rows"] > LARGE
-        sizes[name] = (max(2, splits // 10), max(2, draws // 10)) if large else (splits, draws)
-        results[name] = measure(name, given.data, *sizes[name])
-        seconds[name] = time.perf_counter() - began
+        loud[name] = run.errors(name, given.splits, given.draws, LOUDER)
+    few = min(given.draws, 100)
+    printed = {
+        n: run.errors(n, given.splits, few, 1.0)
+        for n in track(SMALL, description="as printed", console=CONSOLE)
+        if n in names
+    }
+    cells = 2 * len(HEADS) * len(loud)
+    outside = sum(map(len, starred(loud).values()))
     command = f"python docs/reproduce/coordinate_descent.py --data DIR{' --quick' * given.quick}"
-    if not given.quick and (splits, draws) != (100, 1000):
-        command += f" --splits {splits} --draws {draws}"
-    for name in given.only or ():
-        command += f" --only {name}"
-    drawn, axes = figure(1, 9.0, 4.0)
-    for column, label in enumerate(("gaussian", "analytic", "truncated", "optimal", "no noise")):
-        ours = [100 * np.array(s)[:, column, 1].mean() for s in results.values()]
-        axes[0, 0].plot(range(len(ours)), ours, "o_d^x"[column], label=label)
-    axes[0, 0].set_xticks(range(len(results)), list(results), rotation=40, ha="right")
-    axes[0, 0].set_ylabel("out-of-sample error, %")
-    axes[0, 0].legend(fontsize=7)
     text = [
         "# Coordinate descent: Table 3 of Selvi, Liu, Wiesemann (2024)",
         "",
@@ -103,38 +234,77 @@ def main() -> None:
         "",
         f"    {command}",
         "",
-        "Splits x draws, and time: "
-        + ", ".join(f"{n} {sizes[n][0]} x {sizes[n][1]}, {minutes(seconds[n])}" for n in results)
-        + ".",
+        f"in {minutes(run.seconds)} of processor time on one core. **A simulation, and not private "
+        "in total**: (1, 0.1) goes to *each* of 100 ⌈d/4⌉ partial derivatives, as in the paper. "
+        "`PrivateLogisticRegression` shares a total instead: [honest budgets](honest-budget.md).",
         "",
-        "**A simulation, and not private in total**: (1, 0.1) goes to *each* of 100 ⌈d/4⌉ partial "
-        "derivatives, as in the paper. `PrivateLogisticRegression` shares a total instead.",
+        drawn(loud, given.page),
         "",
-        save(drawn, given.page, "coordinate-descent"),
+        "## Ten times the noise",
         "",
-        "## In sample",
+        "Two things that the text leaves open decide what comes out, and a third contradicts it.",
         "",
-        *table(results, 0),
+        "* *Start and scale.* Descent starts at a random point of [-1, 1]^d, and columns but the "
+        "constant are centred and divided by their largest absolute value: so the authors' "
+        "published programs have it. With this our PCD column is the paper's.",
+        "* *Records.* The paper's 160 records of spect are the 80 training records of the "
+        "original, each of them twice: with these all columns agree, with all 267 none does. "
+        "Records are therefore in the training and the test part at once, there.",
+        "* *Noise.* With noise for the sensitivity 2 that the paper derives, and that its programs "
+        "use, **noise does next to no harm**; see the last table. **With ten times this noise all "
+        "columns agree**, on every data set whose features we know. We tried 4, 8, 10, 12, 15, 16 "
+        "and 32 on five data sets, in sample; 10 fits all four noises at once. Where the factor "
+        "comes from neither the text nor the programs say. The tables that follow have it.",
         "",
-        "## Out of sample",
+        "What noise adds to the error in sample, in brackets the paper's:",
         "",
-        *table(results, 1),
+        *excess(loud),
+        "",
+        *(
+            f
+            for side, (_, label) in enumerate(SIDES)
+            for f in (f"## {label}, ten times the noise", "", *table(loud, side), "")
+        ),
+        "p: a paired t-test over splits that TLN and OPT are alike. All noises of a draw share "
+        "their start, their coordinates and their random numbers, so that it is sharp.",
+        "",
+        "## The order of the noises",
+        "",
+        *orders(loud),
         "",
         "## Where we differ",
         "",
-        "* Fewer splits and draws than the paper's 100 x 1,000, where so stated above.",
-        "* **Neither the order of the noises nor any significance is reproduced**: at this size no "
-        "noise differs from another by more than chance (column p), and none from the descent "
-        "without noise by much. The scaling of numbers was one of three tried, on six data sets, "
-        "beside one other cut of the classes; none came near the paper's effect of noise.",
-        "* **Our noise does less harm than the paper's** on the small data sets, and our descent "
-        "ends elsewhere without noise too: the paper does not print its start (ours is 0), the "
-        "scaling of numbers within [-1, 1] nor the cut of ordinal classes. With more than two "
-        "classes we tell the largest from the others. These cells are listed, not explained.",
-        "* No column (OPT): derivatives have a range of n sensitivities, which is too long for a "
-        "certified data-dependent table, and the paper's handcrafted loss and partition are not "
-        "printed. colon-cancer is not among our data.",
+        f"{outside} of {cells} cells are starred. The paper's means have intervals as wide as "
+        "ours, which are not printed: of cells that agree, one in six is outside by chance.",
         "",
+        *differences(loud),
+        "* colon-cancer is not among our data.",
+        "",
+        "Guesses, made by looking at the paper's numbers of columns and at its errors *without* "
+        "noise: dermatology has its age as a number and its classes cut between 2 and 3 (five "
+        "other cuts and all single classes were tried); absent is cut above 3 hours (five cuts "
+        "tried); adult knows one country from all others; values of breast-cancer that fewer than "
+        "8 % have are one value (eight groupings tried); bank has day, campaign and previous as "
+        "numbers.",
+        "",
+        "## Draws, time, and noise that depends on the answer",
+        "",
+        "The paper has 100 splits and 1,000 draws of the noise for each; the time of one core for "
+        "as many is in the next to last column. A derivative of n records is within [-n, n], n "
+        f"times the sensitivity of {SENSITIVITY:g} or, with ten times the noise, n / 10 times: "
+        "(OPT) is drawn from a certified table for the range up to 15 sensitivities, made for "
+        "answers that are normal with a fifth of the range as deviation (four deviations were "
+        "tried, on four data sets); longer ranges get OPT, clamped to the range.",
+        "",
+        "| data set | columns (paper) | splits x draws | time | 100 x 1,000 | (OPT) |",
+        "|---|---|---|---|---|---|",
+        *run.sizes.values(),
+        "",
+        "## The noise as the paper prints it",
+        "",
+        "In sample, then out of sample; 100 draws for each split.",
+        "",
+        *(f for side in (0, 1) for f in (*table(printed, side), "")),
     ]
     write("\n".join(text), given.page)
 

@@ -1,25 +1,37 @@
 """Proximal coordinate descent with simulated noise, many draws at a time: Table 3 of the paper.
 
-For simulation only: draws come from a seeded generator. All draws of a split share the order in
-which coordinates are updated, so that one product of a matrix and a row serves all of them.
+For simulation only: draws come from a seeded generator. All noises of a draw start at the same
+random place, update the same coordinates and use the same random numbers, each through its own
+quantile function: they are compared as sharply as can be.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
+from scipy.linalg.blas import sger
 
-from opendp_optimal_learn.laws import law
+from opendp_optimal_learn.laws import bounded_law, fine_part_of_range, law
 
-__all__ = ["Descent", "descend"]
+__all__ = ["Descent", "data_dependent", "descend"]
 
 Floats = npt.NDArray[np.float64]
+Release = Callable[[Floats, Floats, Floats], Floats]
 
-_SENSITIVITY = 2.0
+SENSITIVITY = 2.0
+"""Terms of a derivative are within [-1, 1]."""
+_LONGEST = 15
+"""Sensitivities of a range up to which a table of noise that depends on the answer is used."""
+_SPREAD = 0.2
+"""Derivatives are taken for normal about 0, with this part of their range as deviation."""
+_PARTS = 40
+_CELLS = 1 << 18
+"""Margins that are held at a time: they should stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +44,7 @@ class Descent:
     :param truth: labels of the test data
     :param iterations: how many means of steps to take
     :param penalty: weight of the l1 norm
+    :param louder: what the noise is multiplied by; 1 for the noise that is asked for
     """
 
     train: Floats
@@ -40,50 +53,133 @@ class Descent:
     truth: Floats
     iterations: int = 100
     penalty: float = 1e-8
+    louder: float = 1.0
+
+    @property
+    def updates(self) -> int:
+        """Coordinates that an iteration updates, one after the other."""
+        width: int = self.train.shape[1]
+        return math.ceil(width / 4)
+
+    @property
+    def work(self) -> int:
+        """Logistic functions to evaluate for one draw of one noise."""
+        return self.iterations * self.updates * len(np.unique(self.train, axis=0))
+
+
+def data_dependent(task: Descent) -> float:
+    """How many sensitivities the range of a derivative has, if there is a table; else 0.
+
+    :param task: the data, whose number is what counts
+    """
+    return fine_part_of_range(2 * len(task.train) / (task.louder * SENSITIVITY), _LONGEST)
 
 
 def descend(
     task: Descent,
-    noise: str | None,
+    noises: Sequence[str | None],
     epsilon: float,
     delta: float,
     draws: int,
-    rng: np.random.Generator,
-    order: np.random.Generator,
+    seed: Sequence[int],
 ) -> Floats:
-    """Mean in-sample and out-of-sample error over draws of the noise.
+    """Mean in-sample and out-of-sample error of each noise over draws.
 
     :param task: the data
-    :param noise: a name of :data:`~opendp_optimal_learn.laws.LAWS`, or None for no noise
+    :param noises: names of :data:`~opendp_optimal_learn.laws.LAWS`, "optimal-bounded", or None
+        for no noise
     :param epsilon: privacy loss of each derivative
     :param delta: probability of a larger loss, of each derivative
-    :param draws: how often to descend; once without noise
-    :param rng: where the noise comes from
-    :param order: where the start and the order of coordinates come from
+    :param draws: how often to descend
+    :param seed: of everything random
     """
-    rows, width = task.train.shape
-    updates = math.ceil(width / 4)
-    draws = draws if noise else 1
-    sample = law(noise, epsilon, delta).sample if noise else None
-    signed = (task.train * task.signs[:, None]).astype(np.float32)
-    weights = np.zeros((width, draws), dtype=np.float32)
+    rows = _Rows.of(task)
+    releases = [_release(task, noise, epsilon, delta) for noise in noises]
+    block = max(1, _CELLS // (len(noises) * len(rows.distinct)))
+    wrong = np.zeros((len(noises), 2))
+    for start in range(0, draws, block):
+        count = min(block, draws - start)
+        rng = np.random.default_rng([*seed, start])
+        weights = _block(task, rows, releases, count, rng).astype(np.float32)
+        for side, (features, signs) in enumerate(
+            ((task.train, task.signs), (task.test, task.truth))
+        ):
+            said = features.astype(np.float32) @ weights >= 0
+            missed = (said != (signs > 0)[:, None]).mean(axis=0)
+            wrong[:, side] += missed.reshape(len(noises), count).sum(axis=1)
+    return wrong / draws
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Training records, those with the same features together.
+
+    The sum over records of a derivative is, for features x with n records of which p are positive,
+    the sum over x of x_j (n sigma(m) - p) = x_j (n tanh(m / 2) / 2 + n / 2 - p).
+    """
+
+    distinct: npt.NDArray[np.float32]
+    halves: npt.NDArray[np.float32]
+    fixed: Floats
+
+    @staticmethod
+    def of(task: Descent) -> _Rows:
+        distinct, place = np.unique(task.train, axis=0, return_inverse=True)
+        count = np.bincount(place.ravel())
+        positive = np.bincount(place.ravel(), weights=task.signs > 0)
+        fixed = distinct.T @ (count / 2 - positive)
+        halves = (distinct * (count / 2)[:, None]).T
+        return _Rows(
+            np.asfortranarray(distinct, dtype=np.float32),
+            np.ascontiguousarray(halves, dtype=np.float32),
+            np.asarray(fixed, dtype=np.float64),
+        )
+
+
+def _release(task: Descent, noise: str | None, epsilon: float, delta: float) -> Release:
+    """What is released of sums of derivatives, from numbers in (0, 1)."""
+    if noise is None:
+        return lambda sums, uniform, shifts: sums
+    most, unit = len(task.train), task.louder * SENSITIVITY
+    length = data_dependent(task) if noise == "optimal-bounded" else 0
+    if length:
+        middle = (np.arange(_PARTS) + 0.5) / _PARTS - 0.5
+        shape = np.exp(-(middle**2) / (2 * _SPREAD**2))
+        table = bounded_law(epsilon, delta, length, tuple((shape / shape.sum()).tolist()))
+        per = 2 * most / length
+
+        def within(sums: Floats, uniform: Floats, shifts: Floats) -> Floats:
+            return table.quantile(uniform, (sums + most) / per, shifts) * per - most
+
+        return within
+    quantile = law(noise.removesuffix("-bounded"), epsilon, delta).quantile
+    if noise == "optimal-bounded":
+        return lambda sums, uniform, shifts: np.clip(sums + unit * quantile(uniform), -most, most)
+    return lambda sums, uniform, shifts: sums + unit * quantile(uniform)
+
+
+def _block(
+    task: Descent, rows: _Rows, releases: Sequence[Release], draws: int, rng: np.random.Generator
+) -> Floats:
+    """Weights where the descents end: a column for each draw of the first noise, and so on."""
+    width, noises = task.train.shape[1], len(releases)
+    weights = np.tile(rng.uniform(-1, 1, (width, draws)), (1, noises))
+    slopes = np.empty((noises * draws, len(rows.distinct)), np.float32)
     for _ in range(task.iterations):
-        margins = signed @ weights
-        total = np.zeros_like(weights)
-        for chosen in order.choice(width, updates, replace=False):
-            column = signed[:, chosen]
-            sums = -(column @ expit(-margins)).astype(np.float64)
-            if sample is not None:
-                sums += _SENSITIVITY * sample(rng, (draws,))
-            moved = weights[chosen] - sums / rows
+        margins: Any = (weights / 2).astype(np.float32).T @ rows.distinct.T
+        chosen = rng.permutation(width)[: task.updates]
+        for step, j in enumerate(chosen):
+            np.tanh(margins, out=slopes)
+            sums = (slopes @ rows.halves[j]).astype(np.float64) + rows.fixed[j]
+            uniform, shifts = rng.random((2, draws))
+            noisy = [
+                release(part, uniform, shifts)
+                for release, part in zip(releases, sums.reshape(noises, draws), strict=True)
+            ]
+            moved = weights[j] - np.concatenate(noisy) / len(task.train)
             after = np.sign(moved) * np.maximum(np.abs(moved) - task.penalty, 0.0)
-            margins += np.outer(column, (after - weights[chosen]).astype(np.float32))
-            weights[chosen] = after
-            total += weights
-        weights = total / updates
-    return np.array(
-        [
-            ((task.train @ weights > 0) != (task.signs > 0)[:, None]).mean(),
-            ((task.test @ weights > 0) != (task.truth > 0)[:, None]).mean(),
-        ]
-    )
+            change = after - weights[j]
+            sger(0.5, rows.distinct[:, j], change, a=margins.T, overwrite_a=True)
+            # The iteration ends with the mean of its steps, and no coordinate moves twice.
+            weights[j] += change * ((task.updates - step) / task.updates)
+    return weights
