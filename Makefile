@@ -69,14 +69,16 @@ gains: $(STAMP) ## expected losses against OpenDP's own mechanisms, exact and me
 bench: $(STAMP) ## release cost against OpenDP, same machine and run
 	$(BIN)/python tests/benchmarks/bench_release.py
 
-reproduce: $(STAMP) ## rewrite the pages of docs/reproduce; DATA=directory, QUICK=--quick for a trial
+# Scripts that read data, and those that do not; each writes the page of its name.
+FROM_DATA := bayes_theorems geo_figures naive_bayes coordinate_descent honest_budget
+FROM_THEORY := noise_tables noise_figures multi_selection
+
+reproduce: $(addprefix page-,$(FROM_THEORY) $(FROM_DATA)) ## rewrite the pages of docs/reproduce; DATA=directory, QUICK=--quick for a trial
+
+page-%: $(STAMP)
 	@mkdir -p build/reproduce
-	$(if $(QUICK),,$(BIN)/python docs/reproduce/noise_tables.py --page $(PAGES)/noise-tables.md)
-	$(BIN)/python docs/reproduce/noise_figures.py $(QUICK) --page $(PAGES)/noise-figures.md
-	$(BIN)/python docs/reproduce/naive_bayes.py $(QUICK) --data $(DATA) --page $(PAGES)/naive-bayes.md
-	$(BIN)/python docs/reproduce/honest_budget.py $(QUICK) --data $(DATA) --page $(PAGES)/honest-budget.md
-	$(BIN)/python docs/reproduce/coordinate_descent.py $(QUICK) --data $(DATA) \
-		--page $(PAGES)/coordinate-descent.md
+	$(BIN)/python docs/reproduce/$*.py $(QUICK) $(if $(filter $*,$(FROM_DATA)),--data $(DATA)) \
+		--page $(PAGES)/$(subst _,-,$*).md
 
 reference: $(STAMP) ## rewrite the reference pages that describe code
 	$(BIN)/python tests/docs/reference.py

@@ -207,6 +207,7 @@ def theorem_12(given: Any) -> list[str]:
         step_geometric_channel(2, epsilon=2 * math.log(4)),
         pixelated_laplace_channel(2, 8, epsilon=2 * math.log(4)),
     )
+    fit = "exactly" if eight.residual == 0 else f"to within {float(eight.residual):.0e}"
     head = ["N", "T pixels", "ε", "G_N R = Laplace", "converse, losses that separate"]
     return [
         "Theorem 12: G_N is refined by Laplace on the same answers: Laplace is geometric noise, "
@@ -218,7 +219,7 @@ def theorem_12(given: Any) -> list[str]:
         "",
         "The paper's Figure 1b, N = 2 and T = 8 at ε = 2 ln 4: the posteriors of Laplace lie "
         "between neighbouring posteriors of geometric noise. Entries are irrational there; for the "
-        f"nearest floats the witness found misses by at most {float(eight.residual):.0e}.",
+        f"nearest floats a witness fits {fit}.",
         "",
         simplex(given),
     ]
@@ -239,7 +240,7 @@ def theorem_14(given: Any) -> list[str]:
                 f"{sum(e.measured <= e.bound for e in own)}",
                 f"{worst.measured:.2e} of {worst.bound:.2f} (N = {worst.n})",
                 f"{100 * worst.ratio:.2g} %",
-                f"{100 * min(e.ratio for e in own):.1g} %",
+                f"{100 * max(0.0, min(e.ratio for e in own)):.1g} %",  # rounding
             ]
         )
     head = ["ε", "priors", "within the bound", "largest part", "in per cent", "least part"]

@@ -406,7 +406,7 @@ def section(name: str, given: Any, results: Results) -> list[str]:
     """Everything about one figure."""
     part = PARTS[name]
     lines, total, head = [], 0.0, []
-    for number, run in enumerate(part.runs):
+    for number, run in enumerate(part.runs[:1] if given.quick else part.runs):
         found, seconds = measured(name, run, given.data, given.quick, results)
         total += seconds
         file = f"geo-figure-{name}" + (f"-{run.options['source']}" if number else "")

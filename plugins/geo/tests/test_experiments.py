@@ -1,11 +1,10 @@
 """The experiments run, on a small made-up folder always and on the real one where it is."""
 
 import csv
-import gzip
 import json
 
-import numpy as np
 import pytest
+import small_folder as small_folder_of  # beside this file
 from click.testing import CliRunner
 
 from opendp_optimal_geo import datasets, experiments
@@ -15,24 +14,8 @@ from opendp_optimal_geo.commands import geo
 @pytest.fixture(scope="module")
 def small_folder(tmp_path_factory):
     """A folder laid out like the real one, with simulated data."""
-    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
-    for name in ("geo", "nyc_collisions", "mnist", "income"):
-        (folder / name).mkdir()
-    spots = np.array([-73.95, 40.75]) + rng.normal(0.0, 0.02, (400, 2))
-    with gzip.open(folder / datasets.PICKUPS, "wt") as file:
-        file.write("lng,lat,count\n" + "".join(f"{x},{y},2\n" for x, y in spots.tolist()))
-    with gzip.open(folder / datasets.ACCIDENTS, "wt") as file:
-        file.write("lng,lat\n" + "".join(f"{x + 73.8},{y + 11}\n" for x, y in spots.tolist()))
-    with gzip.open(folder / datasets.COLLISIONS, "wt") as file:
-        file.write("crash_date,latitude,longitude\n,,\n1,0.0,0.0\n")
-        file.write("".join(f"1,{y},{x}\n" for x, y in spots.tolist()))
-    for name, images in ((datasets.IMAGES, 60), (datasets.TEST_IMAGES, 5)):
-        head = np.array([2051, images, 28, 28], ">i4").tobytes()
-        pixels = rng.integers(0, 256, images * 784).astype(np.uint8).tobytes()
-        with gzip.open(folder / name, "wb") as file:
-            file.write(head + pixels)
-    with gzip.open(folder / datasets.HOUSEHOLDS, "wt") as file:
-        file.write("income\n" + "".join(f"{x}\n" for x in rng.integers(0, 10**5, 300).tolist()))
+    folder = tmp_path_factory.mktemp("data")
+    small_folder_of.write(folder)
     return folder
 
 
