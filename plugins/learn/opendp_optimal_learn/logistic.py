@@ -173,8 +173,14 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def _passes(self, rows: int, updates: int) -> tuple[int, Plan]:
         """The number of iterations and what each release gets, from public numbers alone."""
-        for passes in (self.max_iter,) if self.max_iter else _PASSES:
-            shared = self._shared(passes * updates)
+        choices = (self.max_iter,) if self.max_iter else tuple(_PASSES)
+        for passes in choices:
+            try:
+                shared = self._shared(passes * updates)
+            except ValueError:  # so many releases leave less than any table has
+                if passes == choices[-1]:
+                    raise
+                continue
             if self.step * _SENSITIVITY * shared.error / rows <= _TOLERATED:
                 break
         return passes, shared

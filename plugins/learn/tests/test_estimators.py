@@ -72,10 +72,11 @@ def test_logistic_regression_learns_and_keeps_to_its_budget(noise):
 
 
 def test_iterations_follow_from_public_numbers():
-    def fitted(rows, epsilon):
+    def fitted(rows, epsilon, **options):
         x = np.linspace(-1, 1, 2 * rows).reshape(rows, 2)
         y = (x[:, 0] > 0).astype(int)
-        return PrivateLogisticRegression(epsilon, bounds=(-1, 1), classes=[0, 1]).fit(x, y)
+        model = PrivateLogisticRegression(epsilon, bounds=(-1, 1), classes=[0, 1], **options)
+        return model.fit(x, y)
 
     few, some, many = fitted(100, 1.0), fitted(700, 1.0), fitted(5000, 1.0)
     assert (few.n_iter_, many.n_iter_) == (2, 20)
@@ -85,6 +86,10 @@ def test_iterations_follow_from_public_numbers():
     assert (few._plan.noise, many._plan.noise) == ("optimal", "analytic-gaussian")
     for model in (few, some, many):
         assert model.spent()[0] <= 1.0 * (1 + 1e-6)
+    # No table is for as little as twenty passes would leave.
+    assert fitted(100, 0.002, noise="optimal").n_iter_ == 2
+    with pytest.raises(ValueError, match=r"epsilon \(0.002\) is too small for 60 releases"):
+        fitted(100, 0.002, noise="optimal", max_iter=20)
 
 
 def test_the_papers_settings():
