@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,14 +32,14 @@ Claims = list[tuple[str, str]]
 class Run:
     """One set of numbers of a figure.
 
+    :param about: what the numbers are of
     :param options: of the experiment
     :param quick: what is different in the small version
-    :param about: what the numbers are of
     """
 
+    about: str
     options: dict[str, Any]
-    quick: dict[str, Any] = field(default_factory=dict)
-    about: str = ""
+    quick: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Part:
 
     :param title: what it shows
     :param setup: the paper's experiment and how ours differs from it
+    :param repeated: what a repetition is, and how many the paper has
     :param runs: the first is the figure, the others are further checks
     :param claims: reads the paper's claims off the first run
     :param remark: where we differ from the paper and why
@@ -54,6 +56,7 @@ class Part:
 
     title: str
     setup: str
+    repeated: tuple[str, int]
     runs: tuple[Run, ...]
     claims: Callable[[Figure], Claims]
     remark: str = ""
@@ -255,43 +258,43 @@ def claims_9(found: Figure) -> Claims:
 
 
 SMALL_COUNT = {"repetitions": 2, "widths": (1000.0,), "budgets": (1e-5, 1e-4)}
+SMALL_DENSITY = {"repetitions": 2, "bandwidths": (500.0,), "budgets": (1e-4,), "users": 500}
 PARTS: dict[str, Part] = {
     "3": Part(
         "range counts, one query",
         "Squares at random angles, relative error of the count, columns are rho per square metre. "
-        "The paper: positions of 9,740 taxis in Beijing (T-Drive), 504 squares. Ours: 10,000 users "
-        "drawn from 315,055 pickups in New York for each square, because the trajectories are not "
-        "at hand; widths and rho are ours, the paper's are in its picture only.",
+        "The paper: positions of 9,740 taxis in Beijing (T-Drive). Ours: 10,000 users drawn from "
+        "315,055 pickups in New York for each square, because the trajectories are not at hand; "
+        "widths and rho are ours, the paper's are in its picture only.",
+        ("squares", 504),
         (
-            Run({"repetitions": 200}, SMALL_COUNT, "Pickups in New York, 200 squares per entry"),
+            Run("Pickups in New York", {"repetitions": 200}, SMALL_COUNT),
             Run(
+                "Road accidents in Great Britain",
                 {"source": "accidents", "repetitions": 30},
                 SMALL_COUNT,
-                "Road accidents in Great Britain, 30 squares per entry",
             ),
-            Run(
-                {"source": "collisions", "repetitions": 30},
-                SMALL_COUNT,
-                "Collisions in New York, 30 squares per entry",
-            ),
+            Run("Collisions in New York", {"source": "collisions", "repetitions": 30}, SMALL_COUNT),
         ),
         claims_3,
     ),
     "4": Part(
         "kernel density, one query",
         "Absolute error of the density at random places, columns are rho per square metre. The "
-        "paper: 200,000 motor vehicle collisions in New York, 300 places. Ours: the same set, of "
-        "which the 13,760 collisions of two months are at hand, 300 places; and 200,000 pickups.",
+        "paper: 200,000 motor vehicle collisions in New York. Ours: the same set, of which the "
+        "13,760 collisions of two months are at hand; and 200,000 pickups. Bandwidths and rho are "
+        "ours.",
+        ("places", 300),
         (
             Run(
+                "Collisions in New York",
                 {"source": "collisions", "repetitions": 300},
-                {"repetitions": 2, "bandwidths": (500.0,), "budgets": (1e-4,)},
-                "Collisions in New York, 300 places per entry",
+                SMALL_DENSITY,
             ),
             Run(
+                "200,000 pickups in New York",
                 {"source": "pickups", "repetitions": 30},
-                {"repetitions": 2, "bandwidths": (500.0,), "budgets": (1e-4,), "users": 500},
-                "200,000 pickups in New York, 30 places per entry",
+                SMALL_DENSITY,
             ),
         ),
         claims_4,
@@ -299,14 +302,15 @@ PARTS: dict[str, Part] = {
     "5": Part(
         "nearest neighbours, MNIST, 60,000 x 784",
         "Relative error of the sum of distances to the k found, columns are rho per squared grey "
-        "level. The paper: the same images, 300 query images. Ours: 10, and a single one where "
-        "whole images are sent (BM_0, PM_0), which is 47 million exact draws per look; PM_0 c64 is "
-        "left out for that reason.",
+        "level. The paper: the same images. Ours: a single query image where whole images are sent "
+        "(BM_0, PM_0), which is 47 million exact draws per look; PM_0 c64 is left out for that "
+        "reason. k and rho are ours.",
+        ("query images", 300),
         (
             Run(
+                "Distances sent",
                 {"repetitions": 10, "point_repetitions": 1},
                 {"repetitions": 2, "ks": (5,), "budgets": (1e-3,)},
-                "10 query images per entry of BM_1 and PM_1, one of BM_0 and PM_0",
             ),
         ),
         claims_5,
@@ -314,11 +318,13 @@ PARTS: dict[str, Part] = {
     "6": Part(
         "many range counts with one budget",
         "Algorithm 3 against an even split over m queries: mean relative error over all queries. "
-        "Saving is what is left at the end. The paper: T-Drive, 50 runs; top row by m at "
-        "B = 1e-4 per square metre, bottom row by B at m = 56. Ours: pickups in New York, 12 runs, "
-        "the same m and B.",
+        "Saving is what is left at the end. The paper: T-Drive; top row by m at B = 1e-4 per "
+        "square metre, bottom row by B at m = 56. Ours: pickups in New York at the same B and m; "
+        "widths are ours.",
+        ("runs", 50),
         (
             Run(
+                "Pickups in New York",
                 {"repetitions": 12},
                 {
                     "repetitions": 2,
@@ -326,7 +332,6 @@ PARTS: dict[str, Part] = {
                     "queries": (2, 4),
                     "budgets": (1e-4, 1e-3),
                 },
-                "12 runs per entry",
             ),
         ),
         claims_6,
@@ -335,21 +340,23 @@ PARTS: dict[str, Part] = {
         "the shifted threshold of appendix B",
         "Noisy distances counted below eta or below 0 (NoShift), columns are rho per square metre. "
         "Users and squares as in Figure 3.",
-        (Run({"repetitions": 504}, SMALL_COUNT, "504 squares per entry"),),
+        ("squares", 504),
+        (Run("Pickups in New York", {"repetitions": 504}, SMALL_COUNT),),
         claims_8,
     ),
     "9": Part(
         "threshold queries, central model",
         '"Do fewer than q of 10,000 households have an income of 10,000 dollars or less?" Share of '
-        "wrong answers, columns are rho. The paper: households of the 2023 US Census set, 500 "
-        "samples. Ours: households of the Current Population Survey, 500 samples; 9.1 % of them "
-        "have so little, so q = 0.1 is the hard case. Line 5 of the printed Algorithm 9 has Yes "
-        "and No the wrong way round; ours has them right.",
+        "wrong answers, columns are rho. The paper: households of the 2023 US Census set. Ours: "
+        "households of the Current Population Survey; 9.1 % of them have so little, so q = 0.1 is "
+        "the hard case. Line 5 of the printed Algorithm 9 has Yes and No the wrong way round; ours "
+        "has them right.",
+        ("samples", 500),
         (
             Run(
+                "Current Population Survey",
                 {"repetitions": 500},
                 {"repetitions": 2, "households": 200, "fractions": (0.05,), "budgets": (1e-1,)},
-                "500 samples per entry",
             ),
         ),
         claims_9,
@@ -404,29 +411,29 @@ def tables(found: Figure) -> list[str]:
 
 def section(name: str, given: Any, results: Results) -> list[str]:
     """Everything about one figure."""
-    part = PARTS[name]
-    lines, total, head = [], 0.0, []
+    part, (unit, theirs) = PARTS[name], PARTS[name].repeated
+    lines, total = [], 0.0
     for number, run in enumerate(part.runs[:1] if given.quick else part.runs):
         found, seconds = measured(name, run, given.data, given.quick, results)
         total += seconds
         file = f"geo-figure-{name}" + (f"-{run.options['source']}" if number else "")
         shown = picture(given.page, file, lambda path, found=found: plot_experiment(path, found))
+        ours = max(row.repetitions for row in found.rows)
+        lines += [f"{run.about}, {ours} {unit} per entry (paper: {theirs}):", "", shown, ""]
         if number == 0:
-            claims = markdown(["the paper says", "we measure"], part.claims(found))
-            head = [shown, "", *claims, "", *([part.remark, ""] if part.remark else [])]
-            lines += [f"{run.about}:", "", *tables(found)]
-        else:
-            lines += [f"{run.about}:", "", shown, "", *tables(found)]
+            lines += [*markdown(["the paper says", "we measure"], part.claims(found)), ""]
+            lines += [part.remark, ""] if part.remark and not given.quick else []
+        lines += tables(found)
+    alone = Namespace(**{**vars(given), "only": [name]})
     return [
         f"## Figure {name}: {part.title}",
         "",
-        part.setup,
-        "",
-        f"    python docs/reproduce/geo_figures.py --data DIR --only {name}",
+        f"    {command('geo_figures.py', alone)}",
         "",
         f"Processor time: {minutes(total)}.",
         "",
-        *head,
+        part.setup,
+        "",
         *lines,
     ]
 
@@ -445,7 +452,7 @@ def section_2(given: Any) -> list[str]:
         picture(
             given.page,
             "geo-figure-2",
-            lambda path: plot_elimination(path, points, answer, region),
+            lambda path: plot_elimination(path, points, answer, region, limit=6000),
         ),
         "",
         f"{len(points):,} users, {answer.saving:.0%} of the price is kept. Decided at each look: "

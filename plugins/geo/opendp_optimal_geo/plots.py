@@ -87,7 +87,9 @@ def plot_elimination(
         vmax=max(2, rounds),
         rasterized=True,  # one picture in an SVG, not twenty thousand circles
     )
-    axis.scatter(x[never, 0], x[never, 1], s=4, color="crimson", label="never decided")
+    axis.scatter(
+        x[never, 0], x[never, 1], s=4, color="crimson", label="never decided", rasterized=True
+    )
     for part in getattr(region, "geoms", [region]):
         for ring in (part.exterior, *part.interiors):
             axis.plot(*np.array(ring.coords)[:, :2].T, color="black", linewidth=1.2)
