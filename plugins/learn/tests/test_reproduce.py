@@ -1,4 +1,4 @@
-"""The quick versions of the scripts that write the pages in docs/reproduce."""
+"""Quick versions of the scripts about learning on real data; on made-up data: tests/docs."""
 
 import runpy
 import sys
@@ -27,12 +27,6 @@ def run(name, tmp_path, monkeypatch, *arguments):
 def test_scripts_that_need_data(name, tmp_path, monkeypatch, data_directory):
     text = run(name, tmp_path, monkeypatch, "--data", str(data_directory))
     assert "| ecoli |" in text
-
-
-def test_figures_of_noise(tmp_path, monkeypatch):
-    text = run("noise_figures.py", tmp_path, monkeypatch)
-    assert len(list(tmp_path.glob("*.svg"))) == 3
-    assert "Figure 5" in text
 
 
 def test_a_kept_run_is_not_repeated(tmp_path, monkeypatch, data_directory):
