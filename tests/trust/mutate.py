@@ -3,211 +3,100 @@
     python -m tests.trust.mutate certify            the survivors and the score of a package
     python -m tests.trust.mutate certify/privacy.py
 
-Each mutant is put into a forked copy of this process, where the tests of its package are called
-directly until one fails. A test that takes parameters is called with each; one that needs a
-fixture is left to pytest.
+The tests of a package are collected by pytest once and run once, which says how long each takes
+and which functions it enters. Then each mutant is put into a forked copy of that process, where
+the tests that enter the changed function run until one fails.
 """
 
 from __future__ import annotations
 
 import ast
+import collections
 import contextlib
-import functools
+import gc
 import importlib
-import inspect
 import io
 import itertools
-import math
 import os
 import random
 import signal
 import sys
-import tempfile
 import time
+import tomllib
 import types
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 12
+import pytest
 
-MODULES = {
-    "certify": ["privacy", "pure", "bound"],
-    "sample": ["words", "sampler", "bounded"],
-    "measure": ["grid", "design", "maps", "spaces", "direct"],
-}
+from tests.trust.mutants import ROOT, SOURCE, Mutant, around, count, functions, mutants
+
 TESTS = {
     "certify": [
-        "tests.trust.test_certify_small",
-        "tests.certify.test_privacy",
-        "tests.certify.test_bound",
-        "tests.certify.test_rounding",
-        "tests.certify.test_channel_proofs",
-        "tests.trust.test_independent",
+        "tests/trust/test_certify_bound.py",
+        "tests/trust/test_certify_channel.py",
+        "tests/trust/test_certify_privacy.py",
+        "tests/trust/test_certify_pure.py",
+        "tests/trust/test_certify_rounding.py",
+        "tests/certify",
+        "tests/trust/test_independent.py",
     ],
-    "sample": ["tests.sample.test_sampler", "tests.trust.test_sample_small"],
+    "sample": [
+        "tests/sample",
+        "tests/trust/test_sample_small.py",
+    ],
     "measure": [
-        "tests.trust.test_measure_small",
-        "tests.measure.test_grid",
-        "tests.measure.test_design",
-        "tests.measure.test_spaces",
-        "tests.measure.test_direct",
-        "tests.measure.test_privacy",
+        "tests/measure",
+        "tests/trust/test_measure_small.py",
     ],
 }
 SLOWEST = 0.6
-"""Tests that take longer than this, in seconds of this process, are left out."""
+"""Tests that take longer than this, in seconds of the processor, are left out."""
 
-COMPARE: dict[type, list[type]] = {
-    ast.Lt: [ast.LtE, ast.GtE],
-    ast.LtE: [ast.Lt, ast.Gt],
-    ast.Gt: [ast.GtE, ast.LtE],
-    ast.GtE: [ast.Gt, ast.Lt],
-    ast.Eq: [ast.NotEq],
-    ast.NotEq: [ast.Eq],
-    ast.Is: [ast.IsNot],
-    ast.IsNot: [ast.Is],
-    ast.In: [ast.NotIn],
-    ast.NotIn: [ast.In],
-}
-BINARY: dict[type, type] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.FloorDiv,
-    ast.FloorDiv: ast.Mult,
-    ast.Div: ast.Mult,
-    ast.LShift: ast.RShift,
-    ast.RShift: ast.LShift,
-    ast.Mod: ast.FloorDiv,
-    ast.Pow: ast.Mult,
-}
-NAMES = {
-    "min": "max", "max": "min", "floor": "ceil", "ceil": "floor", "minimum": "maximum",
-    "maximum": "minimum", "any": "all", "all": "any", "float_up": "float_down",
-    "float_down": "float_up",
-}  # fmt: skip
+EXPLAINED = Path(__file__).with_name("survivors.toml")
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """A change of one place of one module."""
-
-    module: str
-    line: int
-    change: str
-    tree: ast.Module
-
-    def __str__(self) -> str:
-        """Where, and what."""
-        return f"{self.module}:{self.line}: {self.change}"
+def modules(package: str) -> list[str]:
+    """The modules of a package that hold code."""
+    return sorted(p.stem for p in (SOURCE / package).glob("*.py") if p.stem != "__init__")
 
 
 @dataclass
 class Score:
-    """What became of the mutants."""
+    """What became of the mutants of a package."""
 
     there: int = 0
     tried: int = 0
     killed: int = 0
-    survivors: list[str] = field(default_factory=list)
+    survivors: list[Mutant] = field(default_factory=list)
+
+    @property
+    def unexplained(self) -> list[Mutant]:
+        """Survivors that change something, for all that is known."""
+        known = explained()
+        return [mutant for mutant in self.survivors if mutant.key not in known]
 
 
-def mutants(path: Path) -> Iterator[Mutant]:
-    """Every single change of a file."""
-    source = path.read_text()
-    name = path.relative_to(ROOT / "opendp_optimal").as_posix()
-    count = sum(1 for _ in _changes(ast.parse(source)))
-    for number in range(count):
-        tree = ast.parse(source)
-        node, words, apply = next(itertools.islice(_changes(tree), number, None))
-        before = ast.unparse(node) if not isinstance(node, ast.Raise) else "raise"
-        apply()
-        ast.fix_missing_locations(tree)
-        yield Mutant(name, node.lineno, f"{words} in `{before[:80]}`", tree)
-
-
-def _changes(tree: ast.Module) -> Iterator[tuple[Any, str, Callable[[], None]]]:
-    for parent, key, node in _code(tree):
-        if isinstance(node, ast.Compare):
-            for i, op in enumerate(node.ops):
-                for other in COMPARE.get(type(op), []):
-                    words = f"{type(op).__name__} to {other.__name__}"
-                    yield node, words, functools.partial(node.ops.__setitem__, i, other())
-        elif (isinstance(node, ast.BinOp) and type(node.op) in BINARY) or (
-            isinstance(node, ast.AugAssign) and type(node.op) in BINARY
-        ):
-            new = BINARY[type(node.op)]
-            words = f"{type(node.op).__name__} to {new.__name__}"
-            yield node, words, functools.partial(setattr, node, "op", new())
-        elif isinstance(node, ast.BoolOp):
-            new = ast.Or if isinstance(node.op, ast.And) else ast.And
-            yield node, f"to {new.__name__}", functools.partial(setattr, node, "op", new())
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub)):
-            words = f"without {type(node.op).__name__}"
-            yield node, words, functools.partial(_put, parent, key, node.operand)
-        elif isinstance(node, ast.Constant) and type(node.value) in (int, float, bool):
-            value = (not node.value) if isinstance(node.value, bool) else node.value + 1
-            words = f"{node.value} to {value}"
-            yield node, words, functools.partial(setattr, node, "value", value)
-        elif isinstance(node, ast.Raise):
-            yield node, "dropped", functools.partial(_put, parent, key, ast.Pass())
-        elif isinstance(node, ast.Name) and node.id in NAMES:
-            words = f"{node.id} to {NAMES[node.id]}"
-            yield node, words, functools.partial(setattr, node, "id", NAMES[node.id])
-        elif isinstance(node, ast.Attribute) and node.attr in NAMES:
-            words = f"{node.attr} to {NAMES[node.attr]}"
-            yield node, words, functools.partial(setattr, node, "attr", NAMES[node.attr])
-
-
-def _put(parent: Any, key: Any, new: Any) -> None:
-    name, index = key
-    if index is None:
-        setattr(parent, name, new)
-    else:
-        getattr(parent, name)[index] = new
-
-
-SKIPPED = ("__repr__", "__hash__", "__str__")
-
-
-def _code(tree: ast.AST) -> Iterator[tuple[Any, Any, Any]]:
-    """Nodes that do something: no annotations, docstrings, decorators or words of messages."""
-    for name, value in ast.iter_fields(tree):
-        if name in ("annotation", "returns", "decorator_list", "type_params"):
-            continue
-        if isinstance(tree, ast.Raise) and name in ("exc", "cause"):
-            continue
-        for index, node in enumerate(value) if isinstance(value, list) else [(None, value)]:
-            if not isinstance(node, ast.AST) or isinstance(node, ast.JoinedStr):
-                continue
-            if isinstance(node, ast.FunctionDef) and node.name in SKIPPED:
-                continue
-            yield tree, (name, index), node
-            yield from _code(node)
+def explained() -> dict[str, str]:
+    """Why each survivor that is known changes nothing that is promised."""
+    groups = tomllib.loads(EXPLAINED.read_text())["survivors"]
+    return {key: group["because"] for group in groups for key in group["mutants"]}
 
 
 # --- putting a mutant in --------------------------------------------------------------------------
 
 
-def install(module: types.ModuleType, tree: ast.Module) -> bool:
-    """Replace the code of a module's functions in place; False where that cannot be done."""
+def install(module: types.ModuleType, tree: ast.Module) -> None:
+    """Replace the code of a module's functions in place; raises what importing it would raise."""
     old = dict(vars(module))
-    try:
-        exec(compile(tree, module.__file__ or "mutant", "exec"), vars(module))
-    except Exception:
-        return True  # cannot even be imported: noticed at once; the tests will fail too
-    try:
-        for name, value in old.items():
-            new = vars(module).get(name)
-            if getattr(value, "__module__", None) == module.__name__ and new is not value:
-                _replace(value, new)
-                vars(module)[name] = value
-    except ValueError:
-        return False
-    return True
+    exec(compile(tree, module.__file__ or "mutant", "exec"), vars(module))
+    for name, value in old.items():
+        new = vars(module).get(name)
+        if getattr(value, "__module__", None) == module.__name__ and new is not value:
+            _replace(value, new)
+            vars(module)[name] = value
 
 
 def _replace(old: Any, new: Any) -> None:
@@ -230,58 +119,32 @@ def _replace(old: Any, new: Any) -> None:
     return None
 
 
-# --- calling tests --------------------------------------------------------------------------------
+# --- running tests --------------------------------------------------------------------------------
 
 
-def calls(names: list[str]) -> list[tuple[str, Callable[[], Any]]]:
-    """Tests of modules as plain calls; modules that are not there are left out."""
-    out: list[tuple[str, Callable[[], Any]]] = []
-    for name in names:
-        try:
-            module = importlib.import_module(name)
-        except ModuleNotFoundError:
-            continue
-        for test, function in sorted(vars(module).items()):
-            if test.startswith("test_") and callable(function):
-                out += [(f"{name}.{test}", call) for call in _expanded(function)]
-    return out
+@dataclass
+class Known:
+    """A test, its seconds of processor time, and the functions of the package that it enters."""
+
+    item: pytest.Item
+    seconds: float
+    enters: set[tuple[str, str]]
 
 
-def _expanded(function: Any) -> Iterator[Callable[[], Any]]:
-    marks = [m for m in getattr(function, "pytestmark", []) if m.name == "parametrize"]
-    choices = []
-    for mark in marks:
-        keys = mark.args[0]
-        keys = [k.strip() for k in keys.split(",")] if isinstance(keys, str) else list(keys)
-        rows = [getattr(v, "values", v) if hasattr(v, "marks") else v for v in mark.args[1]]
-        choices.append(
-            [dict(zip(keys, row if len(keys) > 1 else [row], strict=True)) for row in rows]
-        )
-    needed = set(inspect.signature(function).parameters)
-    for combination in itertools.product(*choices):
-        given = {k: v for part in combination for k, v in part.items()}
-        if needed == set(given):
-            yield functools.partial(function, **given)
+def passes(item: pytest.Item) -> bool:
+    """Run a test with its fixtures, as pytest would."""
+    from _pytest.runner import runtestprotocol
+
+    return all(not report.failed for report in runtestprotocol(item, log=False, nextitem=None))
 
 
-def prepare(package: str) -> list[tuple[str, Callable[[], Any]]]:
-    """The tests of a package that pass here and now, the quickest first."""
-    timed = []
-    for name, call in calls(TESTS[package]):
-        started = spent_so_far()
-        try:
-            with quiet():
-                call()
-        except Exception as error:
-            print(f"left out, fails without a mutant: {name}: {error!r:.100}", file=sys.stderr)
-            continue
-        spent = spent_so_far() - started
-        if spent <= SLOWEST:
-            timed.append((spent, name, call))
-    timed.sort(key=lambda entry: entry[0])
-    total = sum(entry[0] for entry in timed)
-    print(f"{package}: {len(timed)} tests, {total:.1f} s", file=sys.stderr, flush=True)
-    return [(name, call) for _, name, call in timed]
+def forget() -> None:
+    """Empty every memory of results in the project, so that all code runs again."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0].startswith("opendp_optimal"):
+            for value in vars(module).values():
+                if hasattr(value, "cache_clear") and hasattr(value, "__wrapped__"):
+                    value.cache_clear()
 
 
 def spent_so_far() -> float:
@@ -290,97 +153,205 @@ def spent_so_far() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Nothing said, warnings as errors, a cache of its own."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        warnings.catch_warnings(),
-        contextlib.redirect_stdout(io.StringIO()),
-    ):
-        warnings.simplefilter("error")
-        before = os.environ.get("OPENDP_OPTIMAL_CACHE")
-        os.environ["OPENDP_OPTIMAL_CACHE"] = folder
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ["OPENDP_OPTIMAL_CACHE"]
-            else:
-                os.environ["OPENDP_OPTIMAL_CACHE"] = before
+def get_to_know(items: list[pytest.Item], package: str) -> list[Known]:
+    """The tests that pass here and now and are quick enough."""
+    paths = {
+        str(SOURCE / package / f"{name}.py"): f"{package}/{name}.py" for name in modules(package)
+    }
+    places = {path: functions(ast.parse(Path(path).read_text())) for path in paths}
+    entered: set[tuple[str, int]] = set()
+
+    def trace(frame: types.FrameType, event: str, argument: object) -> None:
+        code = frame.f_code
+        if code.co_filename in paths:
+            entered.add((code.co_filename, code.co_firstlineno))
+
+    out = []
+    for item in items:
+        with contextlib.redirect_stdout(io.StringIO()):
+            if not passes(item):
+                print(f"left out, fails without a mutant: {item.nodeid}", file=sys.stderr)
+                continue
+            started = spent_so_far()
+            passes(item)
+            spent = spent_so_far() - started
+            if spent > SLOWEST:
+                continue
+            entered.clear()
+            forget()
+            sys.settrace(trace)
+            passes(item)
+            sys.settrace(None)
+        found = {(paths[path], around(places[path], line)) for path, line in entered}
+        out.append(Known(item, spent, found))
+    total = sum(known.seconds for known in out)
+    print(f"{package}: {len(out)} tests, {total:.1f} s", file=sys.stderr, flush=True)
+    return out
 
 
-def killed(mutant: Mutant, tests: list[tuple[str, Callable[[], Any]]]) -> bool | None:
-    """Whether a test fails with the mutant in place; None where it cannot be put in."""
+def killer(mutant: Mutant | None, tests: list[Known]) -> int | None:
+    """The first test that fails with the mutant in place, by its number; -1 if none had to run."""
+    read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.signal(signal.SIGALRM, lambda *_: os._exit(1))
-        signal.signal(signal.SIGPROF, lambda *_: os._exit(1))
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # an endless loop is noticed
-        signal.alarm(50 * SECONDS)
-        code = 1
+        os.close(read)
+        at, me = -1, os.getpid()
+
+        def notice(*_: object) -> None:
+            if os.getpid() == me:  # and not a process that a test started
+                os.write(write, str(at).encode())
+            os._exit(0)
+
         try:
+            signal.signal(signal.SIGPROF, notice)
+            limit = 2 + 4 * sum(known.seconds for known in tests)
+            signal.setitimer(signal.ITIMER_PROF, limit)  # an endless loop is noticed
+            signal.signal(signal.SIGALRM, notice)
+            signal.alarm(15 + 5 * int(limit))  # so is a wait without end
             devnull = os.open(os.devnull, os.O_WRONLY)
             os.dup2(devnull, 1)
             os.dup2(devnull, 2)
-            dotted = "opendp_optimal." + mutant.module.removesuffix(".py").replace("/", ".")
-            if not install(importlib.import_module(dotted), mutant.tree):
-                os._exit(2)
-            with quiet():
-                for _, call in tests:
-                    call()
-            code = 0
+            if mutant:
+                dotted = "opendp_optimal." + mutant.module.removesuffix(".py").replace("/", ".")
+                install(importlib.import_module(dotted), mutant.tree)
+            forget()
+            for number, known in enumerate(tests):
+                at = number
+                if not passes(known.item):
+                    notice()
         except BaseException:
-            code = 1
+            notice()
         finally:
-            os._exit(code)
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as stream:
+        said = stream.read()
     _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    return None if code == 2 else code != 0
+    if status:
+        return -1  # the interpreter crashed
+    return int(said) if said else None
 
 
-def run_package(
-    package: str, share: float = 1.0, only: str | None = None, seconds: float = float("inf")
-) -> Score:
-    """Try the mutants of a package in random order: a share of them, or as many as time allows."""
-    from hypothesis import Phase, settings
+class Ordering:
+    """The tests for a mutant: those that killed others in its function first, then the quickest."""
 
-    settings.register_profile("mutants", deadline=None, database=None, phases=[Phase.generate])
-    settings.load_profile("mutants")
-    tests = prepare(package)
-    score = Score()
-    rng = random.Random(1)
-    started = time.monotonic()
-    folder = ROOT / "opendp_optimal" / package
-    names = [only.removesuffix(".py")] if only else MODULES[package]
-    found = [mutant for name in names for mutant in mutants(folder / f"{name}.py")]
-    rng.shuffle(found)
-    score.there = len(found)
-    # The same source put in again must survive, or a kill means nothing.
-    same = ast.parse((folder / f"{names[0]}.py").read_text())
-    if killed(Mutant(f"{package}/{names[0]}.py", 0, "nothing", same), tests):
-        raise RuntimeError(f"the tests of {package} fail without a mutant in a forked process")
-    for mutant in found[: math.ceil(share * len(found))]:
-        if time.monotonic() - started > seconds:
-            break
-        dead = killed(mutant, tests)
-        if dead is None:
-            continue
+    def __init__(self, tests: list[Known]) -> None:
+        self.tests = sorted(tests, key=lambda known: known.seconds)
+        self.kills: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(
+            collections.Counter
+        )
+
+    def of(self, mutant: Mutant) -> list[Known]:
+        """The tests that enter the changed function (the module, for changes outside of any)."""
+        place = (mutant.module, mutant.function)
+        found = [
+            known
+            for known in self.tests
+            if place in known.enters
+            or (not mutant.function and any(m == mutant.module for m, _ in known.enters))
+        ]
+        kills = self.kills[place]
+        return sorted(found, key=lambda known: -kills[known.item.nodeid])
+
+    def remember(self, mutant: Mutant, known: Known) -> None:
+        """Count a kill."""
+        self.kills[mutant.module, mutant.function][known.item.nodeid] += 1
+
+
+def try_all(tests: list[Known], package: str, chosen: Iterable[Mutant], score: Score) -> None:
+    """Try mutants one after another; what happens goes to ``score``."""
+    # Nothing put in must survive, or a kill means nothing.
+    found = killer(None, tests)
+    if found is not None:
+        name = tests[found].item.nodeid if found >= 0 else "crash"
+        raise RuntimeError(f"a test of {package} fails without a mutant when forked: {name}")
+    ordering = Ordering(tests)
+    gc.collect()
+    gc.freeze()  # what a forked copy never touches is never copied
+    for mutant in chosen:
+        mine = ordering.of(mutant)
+        t0 = time.monotonic()
+        found = killer(mutant, mine)
         score.tried += 1
-        score.killed += dead
-        if not dead:
-            score.survivors.append(str(mutant))
-            print(f"survived: {mutant}", flush=True)
+        if os.environ.get("MUT_DEBUG"):
+            print(
+                f"{time.monotonic() - t0:.2f} {found} {len(mine)} {mutant}",
+                file=sys.stderr,
+                flush=True,
+            )
+        if found is None:
+            score.survivors.append(mutant)
+            print(f"survived {len(mine)} tests: {mutant}", file=sys.stderr, flush=True)
+        else:
+            score.killed += 1
+            if found >= 0:
+                ordering.remember(mutant, mine[found])
+
+
+class Hijacked:
+    """A plugin of pytest: collect as usual, then do something else with the tests."""
+
+    def __init__(self, body: Callable[[list[pytest.Item]], None]) -> None:
+        self.body = body
+
+    def pytest_configure(self) -> None:
+        """Hypothesis: the same examples every time, and no time spent on making them smaller."""
+        from hypothesis import Phase, settings
+
+        settings.register_profile(
+            "mutants",
+            deadline=None,
+            database=None,
+            derandomize=True,
+            phases=[Phase.explicit, Phase.generate],
+        )
+        settings.load_profile("mutants")
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Hand over what was collected."""
+        self.body(session.items)
+        return True
+
+
+def run_package(package: str, share: float = 1.0, only: str | None = None) -> Score:
+    """Try the mutants of a package, or a random share of them, or those of one module."""
+    score = Score()
+    names = [only.removesuffix(".py")] if only else modules(package)
+    paths = [SOURCE / package / f"{name}.py" for name in names]
+    score.there = sum(map(count, paths))
+    wanted = max(1, round(share * score.there))
+    chosen = set(random.Random(1).sample(range(score.there), wanted))
+    every = itertools.chain.from_iterable(map(mutants, paths))
+
+    def body(items: list[pytest.Item]) -> None:
+        tests = get_to_know(items, package)
+        try_all(tests, package, (m for n, m in enumerate(every) if n in chosen), score)
+
+    options = ["-q", "-s", "--tb=native", "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
+    code = pytest.main(
+        [*options, *(str(ROOT / p) for p in TESTS[package])], plugins=[Hijacked(body)]
+    )
+    if score.tried != wanted:
+        raise RuntimeError(f"the tests of {package} could not be collected: {code}")
     return score
 
 
 def main(argv: list[str]) -> int:
     """Print the survivors and the score of packages or modules."""
-    for name in argv or list(MODULES):
+    good = True
+    for name in argv or list(TESTS):
         package, _, module = name.partition("/")
+        started = time.monotonic()
         found = run_package(package, only=module or None)
-        print(f"{name}: {found.killed} of {found.tried} killed", flush=True)
-    return 0
+        good = good and not found.unexplained
+        for mutant in found.unexplained:
+            print(f"survived, not explained: {mutant}")
+        print(
+            f"{name}: {found.killed} of {found.tried} killed, {len(found.survivors)} survived, "
+            f"{len(found.unexplained)} of them not explained; {time.monotonic() - started:.0f} s",
+            flush=True,
+        )
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

@@ -1,0 +1,462 @@
+"""Proofs and roundings of channels on small cases, number by number against the definitions."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from opendp_optimal import CertificateError
+from opendp_optimal.certify import channel
+from opendp_optimal.certify.privacy import TOTAL
+from opendp_optimal.model.channel import CapRow, ChannelProblem, ChannelSolution
+from opendp_optimal.spec.exact import exp_bounds
+from tests.trust.small_laws import ONE, law
+
+
+def random_problem(rng, *, delta=0.1, caps=0, telling=(), inputs=3, outputs=4):
+    """Any costs, several epsilons, caps over one or two rows."""
+    cost = [[rng.randrange(20) for _ in range(outputs)] for _ in range(inputs)]
+    pairs = np.array([(x, z) for x in range(inputs) for z in range(inputs) if x != z])
+    low = np.array([rng.choice((0.2, 0.7, 1.3, 70.0)) for _ in pairs])
+    high = np.minimum(low * 1.25, 60.0)
+    rows = [tuple(sorted(rng.sample(range(inputs), 1 + q % 2))) for q in range(caps)]
+    bounds = tuple(CapRow(r, [[rng.randrange(9) for _ in range(outputs)] for _ in r]) for r in rows)
+    cap = Fraction(7, 3) if caps else None
+    return ChannelProblem(cost, 5, pairs, low, high, delta, bounds, cap, telling)
+
+
+def rows_of(rng, problem):
+    return np.array([law(rng, problem.outputs) for _ in range(problem.inputs)])
+
+
+@pytest.mark.parametrize("telling", [(), (0, 3)])
+def test_shortfalls_to_the_last_unit(telling):
+    rng = random.Random(f"shortfalls {telling}")
+    for _ in range(40):
+        problem = random_problem(rng, telling=telling)
+        weights = rows_of(rng, problem)
+        found = channel.shortfall_units(weights, problem).tolist()
+        rows = weights.tolist()
+        for r, (x, z) in enumerate(problem.pairs.tolist()):
+            low = exp_bounds(min(float(problem.low[r]), 64.0))[0]
+            expected = 0
+            for y, (mine, other) in enumerate(zip(rows[x], rows[z], strict=True)):
+                grown = 0 if y in telling else min(TOTAL, other * low // ONE)
+                expected += max(0, mine - grown)
+            assert found[r] == expected
+
+
+def test_exactly_delta_is_private():
+    problem = random_problem(random.Random(1), delta=0.25)
+    same = np.array([[TOTAL // 4] * 4] * 3, np.int64)
+    apart = same.copy()
+    apart[0] = [TOTAL // 2, TOTAL // 4, TOTAL // 4, 0]
+    pure = replace(problem, low=np.zeros(6), high=np.zeros(6))
+    channel.prove_private(apart, pure)
+    apart[0] = [TOTAL // 2 + 1, TOTAL // 4, TOTAL // 4 - 1, 0]
+    with pytest.raises(CertificateError, match="exceeds delta"):
+        channel.prove_private(apart, pure)
+
+
+def test_costs_and_caps_by_the_definition():
+    rng = random.Random(2)
+    for _ in range(20):
+        problem = random_problem(rng, caps=3)
+        weights = rows_of(rng, problem)
+        chance = [[Fraction(w, TOTAL) for w in row] for row in weights.tolist()]
+        expected = sum(
+            chance[x][y] * Fraction(problem.cost[x][y], 5) for x in range(3) for y in range(4)
+        )
+        assert channel.expected_cost(weights, problem) == expected
+        values = [
+            sum(
+                chance[x][y] * Fraction(costs[y], 5)
+                for x, costs in zip(cap.rows, cap.cost, strict=True)
+                for y in range(4)
+            )
+            for cap in problem.caps
+        ]
+        assert channel.cap_values(weights, problem) == values
+        channel.prove_caps(weights, replace(problem, cap=max(values)))
+        channel.prove_caps(weights, replace(problem, cap=None))
+        if max(values):
+            with pytest.raises(CertificateError, match="cap"):
+                channel.prove_caps(weights, replace(problem, cap=max(values) * Fraction(99, 100)))
+    channel.prove_caps(weights, replace(problem, caps=()))
+
+
+def random_dual(rng, problem, scale):
+    """Prices of some of the pairs, in any order."""
+    pairs = rng.sample(range(len(problem.pairs)), rng.randrange(1, 5))
+    budget = [rng.randrange(40) for _ in pairs]
+    slack = [[rng.randrange(b + 1) for _ in range(problem.outputs)] for b in budget]
+    caps = [rng.randrange(5) for _ in problem.caps] if rng.random() < 0.8 else []
+    arrays = (np.array(v, np.int64) for v in (pairs, budget, slack, caps))
+    return channel.ChannelDual(*arrays, scale)
+
+
+def plain_bound(dual, problem):
+    """The bound by the formula in the module's words, in fractions."""
+    unit = Fraction(2) ** -dual.scale
+    value = [[Fraction(c, problem.denominator) for c in row] for row in problem.cost]
+    prices = dual.caps.tolist()
+    for cap, price in zip(problem.caps, prices, strict=False):
+        for x, costs in zip(cap.rows, cap.cost, strict=True):
+            for y, c in enumerate(costs):
+                value[x][y] += price * unit * Fraction(c, problem.denominator)
+    for r, slack in zip(dual.pairs.tolist(), dual.slack.tolist(), strict=True):
+        x, z = problem.pairs[r].tolist()
+        growth = Fraction(exp_bounds(float(problem.high[r]))[1], ONE)
+        for y, price in enumerate(slack):
+            value[x][y] += price * unit
+            value[z][y] -= 0 if y in problem.telling else growth * price * unit
+    paid = Fraction(problem.delta) * sum(dual.budget.tolist()) * unit
+    if problem.cap is not None:
+        paid += problem.cap * sum(prices) * unit
+    return sum(min(row) for row in value) - paid
+
+
+@pytest.mark.parametrize("caps", [0, 3])
+@pytest.mark.parametrize("scale", [4, 0, -3])
+@pytest.mark.parametrize("telling", [(), (1,)])
+def test_bounds_by_the_formula(caps, scale, telling):
+    rng = random.Random(f"{caps} {scale} {telling}")
+    for _ in range(40):
+        problem = random_problem(rng, caps=caps, telling=telling)
+        dual = random_dual(rng, problem, scale)
+        assert channel.prove_bound(dual, problem) == plain_bound(dual, problem)
+
+
+def test_prices_that_prove_nothing():
+    rng = random.Random(3)
+    problem = random_problem(rng, caps=3)
+
+    def dual(pairs=(0, 1), budget=(9, 9), slack=((1, 2, 3, 4),) * 2, caps=(1, 1, 1), scale=3):
+        arrays = (np.array(v, np.int64) for v in (pairs, budget, slack, caps))
+        return channel.ChannelDual(*arrays, scale)
+
+    channel.prove_bound(dual(), problem)
+    channel.prove_bound(dual(caps=()), problem)
+    channel.prove_bound(dual(pairs=(0, 5)), problem)
+    for change, words in (
+        ({"pairs": (0, 6)}, "no pair"),
+        ({"pairs": (-1, 2)}, "no pair"),
+        ({"pairs": (2, 2)}, "two prices"),
+        ({"caps": (1,)}, "caps"),
+        ({"caps": (1, 1)}, "caps"),
+        ({"caps": (1, -1, 1)}, "negative"),
+        ({"slack": ((1, 2, 3, -4), (1, 2, 3, 4))}, "negative"),
+        ({"budget": (9, -9)}, "negative"),
+        ({"budget": (9, 3)}, "above its budget"),
+        ({"slack": ((1, 2, 3),) * 2}, "shape"),
+        ({"budget": (9, 9, 9)}, "shape"),
+    ):
+        with pytest.raises(CertificateError, match=words):
+            channel.prove_bound(dual(**change), problem)
+    with pytest.raises(CertificateError, match="caps"):
+        channel.prove_bound(dual(caps=(1,)), replace(problem, caps=(), cap=None))
+    pure = replace(problem, delta=0.0)
+    channel.prove_bound(dual(budget=(0, 0)), pure)  # no budget to pay from, none needed
+    for count, largest in ((1, 1 << 58), (2, 1 << 57), (3, 1 << 57), (4, 1 << 56)):
+        rows = {"pairs": range(count), "budget": [4 * largest] * count}
+        fits = [[largest, 0, 0, 0]] * count
+        channel.prove_bound(dual(**rows, slack=fits), problem)
+        with pytest.raises(CertificateError, match="large"):
+            channel.prove_bound(dual(**rows, slack=[[2 * largest, 0, 0, 0]] * count), problem)
+    far = replace(problem, high=np.full(6, 64.0))
+    channel.prove_bound(dual(), far)
+    beyond = replace(problem, high=np.full(6, 64.5))
+    with pytest.raises(CertificateError, match="above 64"):
+        channel.prove_bound(dual(), beyond)
+    nothing = channel.no_prices(problem)
+    assert (len(nothing.pairs), nothing.slack.shape, nothing.scale) == (0, (0, 4), 0)
+    least = sum(Fraction(min(row), 5) for row in problem.cost)
+    assert channel.prove_bound(nothing, problem) == least
+
+
+def test_rows_that_are_no_distribution():
+    rng = random.Random(4)
+    problem = random_problem(rng, delta=1.0)
+    good = rows_of(rng, problem)
+    channel.prove_private(good, problem)
+    negative = good.copy()
+    negative[1] = [-1, TOTAL + 1, 0, 0]
+    for bad, words in (
+        (good.astype(np.int32), "64-bit"),
+        (good[:2], "64-bit"),
+        (good[:, :3], "64-bit"),
+        (negative, "negative"),
+        (good + np.array([[0, 0, 0, 1], [0] * 4, [0] * 4]), "add up"),
+    ):
+        with pytest.raises(CertificateError, match=words):
+            channel.prove_private(bad, problem)
+
+
+# --- from floats to integers ----------------------------------------------------------------------
+
+
+def test_rounded_rows_are_never_above_their_share():
+    weights = np.array([[0.9, 0.06, 0.04 - 1e-25, 1e-25], [3.0, -1.0, 1.0, 0.0]])
+    found = channel.round_rows(weights)
+    for row, given in zip(found.tolist(), np.maximum(weights, 0.0).tolist(), strict=True):
+        exact = [Fraction(w) / sum(map(Fraction, given)) * TOTAL for w in given]
+        assert sum(row) == TOTAL
+        assert row[0] == max(row) >= exact[0] * (1 - Fraction(1, 2**49))
+        for value, share in zip(row[1:], exact[1:], strict=True):
+            assert share * (1 - Fraction(1, 2**49)) - 1 < value <= share
+    # What is held back is a part in 2^50 of everything: it goes to the largest.
+    left = found[0, 0] - int(Fraction(0.9) / sum(map(Fraction, weights[0].tolist())) * TOTAL)
+    assert 0.1 * 2**12 - 300 < left < 0.1 * 2**12 + 300
+
+
+def near(problem, part):
+    """A channel that is private but for a part of delta, and its mixing row."""
+    weights = np.full((problem.inputs, problem.outputs), 0.25)
+    weights[0] = [0.25 + part, 0.25, 0.25, 0.25 - part]
+    common = weights.mean(axis=0) + weights.max(axis=0)
+    return weights, common / common.sum()
+
+
+def flat(delta):
+    problem = random_problem(random.Random(5), delta=delta)
+    return replace(problem, low=np.zeros(6), high=np.zeros(6))
+
+
+def test_private_rows_mix_in_as_little_as_they_must():
+    problem = flat(0.125)
+    exact, _ = near(problem, 0.125 - 1e-12)
+    assert np.array_equal(channel.private_rows(exact, problem), channel.round_rows(exact))
+    assert np.array_equal(
+        channel.private_rows(exact, problem, largest_mix=0.0), channel.round_rows(exact)
+    )
+    for part, steps in ((1e-14, range(1, 8)), (1e-9, range(5, 15)), (1e-5, range(15, 21))):
+        weights, common = near(problem, 0.125 + part)
+        found = channel.private_rows(weights, problem)
+        channel.prove_private(found, problem)
+        mixes = [0.0, *(1e-15 * 4.0**k for k in range(20))]
+        tried = [channel.round_rows((1 - m) * weights + m * common) for m in mixes]
+        private = [
+            int(channel.shortfall_units(t, problem).max()) <= Fraction(0.125) * TOTAL for t in tried
+        ]
+        first = private.index(True)
+        assert first in steps
+        assert np.array_equal(found, tried[first])
+    weights, _ = near(problem, 0.14)
+    with pytest.raises(CertificateError, match="too far"):
+        channel.private_rows(weights, problem)  # a mixture of a tenth would do
+    channel.private_rows(weights, problem, largest_mix=1.0)
+
+
+def mirrored_problem(inputs=4, delta=0.0, epsilon=0.5, telling=()):
+    cost = [[abs(x - y) for y in range(inputs)] for x in range(inputs)]
+    pairs = np.array([(x, z) for x in range(inputs) for z in range(inputs) if abs(x - z) == 1])
+    exponents = np.full(len(pairs), epsilon)
+    problem = ChannelProblem(cost, 1, pairs, exponents, exponents, delta, telling=telling)
+    assert problem.mirrored
+    return problem
+
+
+def test_mixing_keeps_mirror_images():
+    problem = replace(mirrored_problem(4, 0.125), low=np.zeros(6), high=np.zeros(6))
+    row = np.array([0.375 + 1e-9, 0.25, 0.25, 0.125 - 1e-9])
+    weights = np.array([row, [0.25] * 4, [0.25] * 4, row[::-1]])
+    found = channel.private_rows(weights, problem)
+    channel.prove_private(found, problem)
+    off = np.abs(found - found[::-1, ::-1]).max()
+    assert off <= 2**13  # but for what the largest entry takes up
+    told = replace(mirrored_problem(4, 0.25, telling=(0, 3)), low=np.zeros(6), high=np.zeros(6))
+    row = np.array([0.25 + 1e-12, 0.5 - 1e-12, 0.25 - 1e-12, 1e-12])
+    weights = np.array([row, [0.0, 0.5, 0.5, 0.0], [0.0, 0.5, 0.5, 0.0], row[::-1]])
+    found = channel.private_rows(weights, told)
+    channel.prove_private(found, told)
+    assert not found[1:3, [0, 3]].any()  # telling outputs are not mixed in
+
+
+def envelope(weights, problem):
+    """max over z of exp(-distance(z, x)) P(y|z), the distance along pairs, in plain loops."""
+    n = problem.inputs
+    far = [[0.0 if x == z else math.inf for z in range(n)] for x in range(n)]
+    for (x, z), e in zip(problem.pairs.tolist(), problem.low.tolist(), strict=True):
+        far[x][z] = min(far[x][z], e)
+    for k in range(n):
+        for x in range(n):
+            for z in range(n):
+                far[x][z] = min(far[x][z], far[x][k] + far[k][z])
+    kept = np.maximum(weights, 0.0)
+    kept[:, kept.max(axis=0) < 2.0**-36] = 0.0
+    return np.array(
+        [
+            [max(math.exp(-far[z][x]) * kept[z][y] for z in range(n)) for y in range(kept.shape[1])]
+            for x in range(n)
+        ]
+    )
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_lifted_rows_are_the_envelope_and_what_lacks(mirrored):
+    rng = np.random.default_rng(6)
+    for _ in range(20):
+        problem = mirrored_problem(5, 0.0, float(rng.uniform(0.3, 1.5)))
+        if not mirrored:
+            between = [*rng.uniform(0.2, 1.5, 3).tolist(), 0.0]  # one pair is not told apart
+            low = np.array([between[min(x, z)] for x, z in problem.pairs.tolist()])
+            problem = replace(problem, low=low, high=low)
+        weights = rng.dirichlet(np.ones(5) * 0.5, 5)
+        weights[:, 2] = 2.0**-37  # dust
+        weights[:, 4] = 2.0**-36  # just not
+        weights[0, 0] -= 2.0  # a solver's slip
+        if mirrored:
+            weights = (weights + weights[::-1, ::-1]) / 2
+        above = envelope(weights, problem)
+        sums = above.sum(axis=1)
+        lowest = min(1.0, *(e for e in problem.low.tolist() if e > 0))
+        common = sums.max() + (sums.max() - sums.min()) / (1 - math.exp(-lowest))
+        taker = np.zeros(5)
+        taker[int(above.sum(axis=0).argmax())] = 1.0
+        if mirrored:
+            taker = (taker + taker[::-1]) / 2
+        expected = (above + (common - sums)[:, None] * taker[None, :]) / common
+        found = channel._lifted(weights, problem)
+        assert np.allclose(found, expected, rtol=1e-12, atol=1e-15)
+        first, second = problem.pairs.T
+        assert np.all(found[first] <= np.exp(problem.low)[:, None] * found[second] * (1 + 1e-12))
+        assert found.sum(axis=1) == pytest.approx(np.ones(5), rel=1e-12)
+
+
+def test_pure_channels_are_lifted_before_they_are_rounded():
+    problem = mirrored_problem(4, 0.0, 0.5)
+    weights = np.eye(4) * 0.2 + 0.2
+    found = channel.private_rows(weights, problem)
+    channel.prove_private(found, problem)
+    lifted = channel._lifted(weights, problem)
+    assert np.abs(found / TOTAL - lifted).max() < 1e-9
+    # Where delta is not 0, nothing is lifted.
+    loose = replace(problem, delta=0.4)
+    assert np.array_equal(channel.private_rows(weights, loose), channel.round_rows(weights))
+
+
+def solution(budget, slack, caps=(), dual=1.0):
+    arrays = [np.array(v, float) for v in (budget, slack, caps)]
+    return ChannelSolution(np.zeros((0, 0)), *arrays, dual, dual, 0.0, "optimal", 0)
+
+
+def unit_of(dual, problem):
+    """The scale is the least for which rounding moves the bound by a part in 2^24 of its value."""
+    wish = 2.0**24 * max(4, len(problem.pairs)) / abs(dual)
+    return 2 ** math.ceil(math.log2(wish))
+
+
+def test_rounded_prices():
+    problem = replace(random_problem(random.Random(7)), high=np.array([1.0, 64.0, 65.0, 1, 1, 1]))
+    program = problem.program()
+    slack = [
+        [0.3, 0.9, -0.5, 0.1],
+        [0.2, 0.1, 0.0, 0.7],
+        [0.5, 0.5, 0.5, 0.5],
+        [0.0, 0.0, 0.0, 0.0],
+        [0.1 + 1e-13, 0.2, 0.3, 0.4],
+        [0.0, 0.0, -1.0, 0.0],
+    ]
+    budget = [0.5, 1.0, 1.0, 1.0, 1.0, 1.0]
+    for value in (0.37, 1.0, 5.3, -5.3):
+        found = channel.round_prices(solution(budget, slack, dual=value), program, problem)
+        assert found.pairs.tolist() == [0, 1, 4]  # no price, or a growth beyond proof
+        unit = unit_of(value, problem)
+        assert found.scale == math.log2(unit)
+        clipped = np.clip(np.array(slack)[[0, 1, 4]], 0.0, np.array(budget)[[0, 1, 4], None])
+        assert np.array_equal(found.slack, np.floor(clipped * unit))
+        assert np.array_equal(found.budget, found.slack.max(axis=1))
+        channel.prove_bound(found, problem)
+    # Without delta there is no budget, and no bound on the terms.
+    pure = replace(problem, delta=0.0)
+    found = channel.round_prices(solution(budget, slack), pure.program(), pure)
+    assert not found.budget.any()
+    assert found.slack[0, 1] == math.floor(0.9 * unit_of(1.0, pure))
+
+
+@pytest.mark.parametrize(("rows", "room"), [(1, 57), (3, 56)])
+def test_large_prices_are_rounded_so_that_sums_are_exact(rows, room):
+    problem = random_problem(random.Random(8))
+    slack = np.zeros((6, 4))
+    slack[:rows, 0] = [3.0e9, 1.0, 2.0][:rows]
+    given = solution([4e9] * 6, slack, dual=1e-9)
+    found = channel.round_prices(given, problem.program(), problem)
+    largest = int(found.slack.max())
+    assert 1 << (room - 1) <= largest << 1
+    assert largest <= 1 << room
+    assert found.scale == room - 32
+    channel.prove_bound(found, problem)
+    # No price at all: the unit is that of the least price that counts.
+    free = solution([0.0] * 6, np.zeros((6, 4)), dual=0.0)
+    none = channel.round_prices(free, problem.program(), problem)
+    assert len(none.pairs) == 0
+    assert none.scale == math.ceil(math.log2(2.0**24 * 6 / 1e-12))
+    tiny = solution([4e9] * 6, slack, dual=1e-30)
+    assert channel.round_prices(tiny, problem.program(), problem).scale == found.scale
+
+
+def test_prices_of_folded_programmes_go_to_both_images():
+    problem = mirrored_problem(5, 0.1)
+    program = problem.program()
+    assert program.folded
+    rng = np.random.default_rng(9)
+    count = len(program.first)
+    given = solution(rng.uniform(1, 2, count), rng.uniform(0, 1, (count, 5)))
+    pairs, budget, slack = channel._unfold_prices(given, program, problem)
+    assert pairs.tolist() == list(range(len(problem.pairs)))
+    assert budget.sum() == pytest.approx(given.budget_price.sum())
+    assert slack.sum() == pytest.approx(given.slack_price.sum())
+    index = {tuple(p): r for r, p in enumerate(problem.pairs.tolist())}
+    for (x, z), r in index.items():
+        image = index[4 - x, 4 - z]
+        assert budget[r] == budget[image]
+        assert np.array_equal(slack[r], slack[image][::-1])
+    # The same bound, by weak duality at any channel that is its own mirror image.
+    p = rng.dirichlet(np.ones(5), len(program.cost))
+    p[-1] = (p[-1] + p[-1][::-1]) / 2
+    whole = program.unfold(p)
+    folded = float((given.slack_price * program.terms(p)).sum())
+    p_first, p_second = whole[problem.pairs[:, 0]], whole[problem.pairs[:, 1]]
+    growth = np.exp(problem.high)[:, None]
+    assert float((slack * (p_first - growth * p_second)).sum()) == pytest.approx(folded)
+    flat_program = replace(problem, cost=[[1, 2, 3, 4, 5]] * 5).program()
+    assert not flat_program.folded
+
+
+def test_prices_of_caps():
+    inputs = 4
+    base = mirrored_problem(inputs, 0.1)
+    single = tuple(CapRow((x,), [[abs(x - y) for y in range(4)]]) for x in range(4))
+    problem = replace(base, caps=single, cap=Fraction(1))
+    program = problem.program()
+    assert program.folded
+    given = solution([], [], caps=[0.4, 0.6])
+    found = channel._unfold_caps(given, program, problem)
+    order = [int(np.flatnonzero(row.any(axis=1))[0]) for row in program.caps]
+    expected = np.zeros(4)
+    for x, price in zip(order, (0.4, 0.6), strict=True):
+        expected[x] += price / 2
+        expected[3 - x] += price / 2
+    assert np.allclose(found, expected)
+    skew = replace(problem, cost=[[1, 2, 3, 4]] * 4)
+    program = skew.program()
+    assert not program.folded
+    prices = [0.1, 0.2, 0.3, 0.4]
+    order = [int(np.flatnonzero(row.any(axis=1))[0]) for row in program.caps]
+    found = channel._unfold_caps(solution([], [], caps=prices), program, skew)
+    assert [found[x] for x in order] == prices
+    assert not channel._unfold_caps(solution([], []), program, skew).any()
+    joint = replace(skew, caps=(*single[:3], CapRow((0, 3), [[1, 2, 3, 4]] * 2)))
+    assert not channel._unfold_caps(solution([], [], caps=prices), joint.program(), joint).any()
+    rounded = channel.round_prices(
+        solution([1.0] * 6, np.full((6, 4), 0.1), caps=[-1.0, 0.2, 0.3, 0.4]), program, skew
+    )
+    expected = [0.0] * 4
+    for x, price in zip(order, (0.0, 0.2, 0.3, 0.4), strict=True):
+        expected[x] = price
+    assert np.array_equal(rounded.caps, np.rint(np.array(expected) * 2.0**rounded.scale))
