@@ -207,7 +207,7 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--splits", type=int, default=100)
     parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--work", type=float, default=6e10, help="for each data set")
+    parser.add_argument("--work", type=float, default=3.3e10, help="for each data set")
     parser.add_argument("--keep", type=Path, help="results are read from here and kept here")
     given = parser.parse_args()
     names = uci.NAMES
