@@ -9,7 +9,6 @@ because logarithms of counts are small.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,24 +44,36 @@ class Statistics:
 
 
 @dataclass(frozen=True)
+class _Block:
+    """Some records (last axis) of one class: their numbers, (1, x, x^2), and indicators.
+
+    ``impossible`` says which classes never had one of their categories. Draws come first and
+    records last in all that follows, so that what is compared and summed is contiguous.
+    """
+
+    numbers: Floats
+    powers: Floats
+    hot: Singles
+    impossible: Flags
+
+    @staticmethod
+    def of(numbers: Floats, hot: Singles, impossible: Flags) -> _Block:
+        turned = np.ascontiguousarray(numbers.T)
+        powers = np.concatenate([np.ones((1, len(numbers))), turned, turned**2])
+        return _Block(turned, powers, np.ascontiguousarray(hot.T), impossible)
+
+
+@dataclass(frozen=True)
 class _Group:
     """Records of one class and one part of the data, those left out whose prediction is clear.
 
-    ``lost`` counts those left out that are wrong, ``impossible`` says for the others which
-    classes never had one of their categories.
+    ``wrong`` counts those left out that are wrong and all others.
     """
 
     part: int
     truth: int
-    lost: int
-    numbers: Floats
-    hot: Singles
-    impossible: Flags
-
-    def blocks(self) -> Iterator[tuple[Floats, Singles, Flags]]:
-        for start in range(0, len(self.hot), _BLOCK):
-            rows = slice(start, start + _BLOCK)
-            yield self.numbers[rows], self.hot[rows], self.impossible[:, rows]
+    wrong: int
+    blocks: tuple[_Block, ...]
 
 
 @dataclass(frozen=True)
@@ -100,17 +111,14 @@ class Records:
         for part, here in enumerate((train, ~train)):
             for truth in range(data.classes):
                 chosen = here & (labels == truth)
-                kept = chosen & ~clear
-                groups.append(
-                    _Group(
-                        part,
-                        truth,
-                        int((chosen & clear).sum()) if truth else 0,
-                        data.numbers[kept],
-                        indicators[kept],
-                        impossible[:, kept],
-                    )
+                kept = np.flatnonzero(chosen & ~clear)
+                blocks = tuple(
+                    _Block.of(data.numbers[rows], indicators[rows], impossible[:, rows])
+                    for rows in np.split(kept, range(_BLOCK, len(kept), _BLOCK))
+                    if len(rows)
                 )
+                wrong = int(chosen.sum()) if truth else len(kept)
+                groups.append(_Group(part, truth, wrong, blocks))
         sizes = int(train.sum()), int((~train).sum())
         return Records(tuple(groups), sizes, len(data.sizes), units)
 
@@ -124,40 +132,40 @@ def count_errors(records: Records, known: Statistics) -> Floats:
     draws, nobody = known.counts.shape[-1], np.False_
     wrong = np.zeros((2, draws))
     linear, chances = _weights(known, records.features)
+    if len(linear) == 2:
+        linear, chances = linear[1] - linear[0], chances[1] - chances[0]
     reach = None if records.units is None else _reach(known, records.units)
     for group in records.groups:
-        wrong[group.part] += group.lost + len(group.hot)
-        for numbers, hot, impossible in group.blocks():
-            ruled_out = _ruled_out(numbers, reach) if reach else {}
-            if len(linear) == 2:
-                votes = _scores(numbers, hot, linear[1] - linear[0], chances[1] - chances[0]) > 0
-                votes |= impossible[0][:, None]
-                votes |= ruled_out.get(0, False)
-                votes &= ~ruled_out.get(1, nobody)
-                right = votes if group.truth == 1 else ~votes
+        wrong[group.part] += group.wrong
+        for block in group.blocks:
+            ruled_out = _ruled_out(block.numbers, reach) if reach else {}
+            scores = linear @ block.powers
+            scores += chances @ block.hot
+            if linear.ndim == 2:
+                right = scores > 0
+                right |= block.impossible[0]
+                right |= ruled_out.get(0, nobody)
+                right &= ~ruled_out.get(1, nobody)
+                if group.truth == 0:
+                    right = ~right
             else:
-                scores = _scores(numbers, hot, linear, chances)
-                scores[impossible] = -np.inf
+                scores[np.repeat(block.impossible[:, None], draws, axis=1)] = -np.inf
                 for c, out in ruled_out.items():
                     scores[c][out] = -np.inf
                 right = scores.argmax(axis=0) == group.truth
-            wrong[group.part] -= right.sum(axis=0)
+            wrong[group.part] -= right.sum(axis=1)
     return np.asarray(wrong / np.array(records.sizes)[:, None])
 
 
 def _weights(known: Statistics, features: int) -> tuple[Floats, Singles]:
-    """Coefficients of (1, x, x^2), and of indicators, for each class."""
+    """Coefficients of (1, x, x^2), and of indicators (last axis), for each class and draw."""
     fits = -0.5 / known.deviations**2
     constant = (1 - features) * np.log(known.counts)
     constant = constant + (fits * known.means**2 - np.log(known.deviations)).sum(axis=1)
     linear = np.concatenate([constant[:, None], -2 * fits * known.means, fits], axis=1)
-    return linear, np.log(known.tallies).astype(np.float32)
-
-
-def _scores(numbers: Floats, hot: Singles, linear: Floats, chances: Singles) -> Floats:
-    ones = np.ones((len(numbers), 1))
-    scores: Floats = np.hstack([ones, numbers, numbers**2]) @ linear
-    return scores + hot @ chances
+    chances = np.log(known.tallies).astype(np.float32)
+    turned = linear.transpose(0, 2, 1), chances.transpose(0, 2, 1)
+    return np.ascontiguousarray(turned[0]), np.ascontiguousarray(turned[1])
 
 
 def _reach(known: Statistics, units: Floats) -> tuple[Floats, Floats]:
@@ -168,15 +176,16 @@ def _reach(known: Statistics, units: Floats) -> tuple[Floats, Floats]:
 
 
 def _ruled_out(numbers: Floats, reach: tuple[Floats, Floats]) -> dict[int, Flags]:
-    """For each class that is ruled out somewhere: for which records under which draws."""
-    lowest, highest = numbers.min(axis=0), numbers.max(axis=0)
+    """For each class that is ruled out somewhere: under which draws for which records."""
+    lowest, highest = numbers.min(axis=1), numbers.max(axis=1)
     found: dict[int, Flags] = {}
     for c, (lower, upper) in enumerate(zip(*reach, strict=True)):
         tight = (lower > lowest[:, None]) | (upper < highest[:, None])
         for v in np.flatnonzero(tight.any(axis=1)):
             some = np.flatnonzero(tight[v])
-            column = numbers[:, v, None]
+            outside = numbers[v] < lower[v, some, None]
+            outside |= numbers[v] > upper[v, some, None]
             if c not in found:
-                found[c] = np.zeros((len(numbers), lower.shape[-1]), dtype=bool)
-            found[c][:, some] |= (column < lower[v, some]) | (column > upper[v, some])
+                found[c] = np.zeros((lower.shape[-1], numbers.shape[1]), dtype=bool)
+            found[c][some] |= outside
     return found
