@@ -99,66 +99,60 @@ def figure_2(
     return people, points, region, people.range_count(region, budget=budget)
 
 
-def _range_counts(
-    figure: Figure,
-    spots: FloatArray,
+def range_counts(
+    folder: Path,
     methods: Methods,
     *,
-    widths: Sequence[float],
-    budgets: Sequence[float],
-    repetitions: int,
+    name: str,
+    title: str,
     seed: int,
-    progress: Progress | None,
+    repetitions: int = 50,
+    source: str = "pickups",
+    widths: Sequence[float] = WIDTHS,
+    budgets: Sequence[float] = BUDGETS,
+    progress: Progress | None = None,
 ) -> Figure:
-    """Counts of users in random squares, by width and budget."""
-    rng = np.random.default_rng(seed)
+    """Counts of users in random squares: savings and errors against the budget of one query.
+
+    :param folder: where the data is
+    :param methods: names, with what to pass to a query
+    :param name: of the figure
+    :param title: of the figure
+    :param seed: of the simulation generator that draws users and squares
+    :param repetitions: squares per point of a line
+    :param source: "pickups", "accidents" or "collisions"
+    :param widths: sides of the squares, in metres
+    :param budgets: rho per square metre
+    :param progress: called with work done and to do
+    """
+    rng, spots = np.random.default_rng(seed), places(folder, source)
 
     def trial(_: int, width: float, budget: float) -> Iterator[Outcome]:
         points = _sample(spots, USERS, rng)
         region, inside = _square(points, width, rng)
-        for name, options in methods:
+        for method, options in methods:
             people = Population(points, budget=budget)
             answer = people.range_count(region, budget=budget, **options)
-            yield name, answer.saving, abs(answer.value - inside) / inside
+            yield method, answer.saving, abs(answer.value - inside) / inside
 
     cells: list[Cell] = [
         ([(f"w = {width:g} m", budget)], partial(trial, width=width, budget=budget))
         for width in widths
         for budget in budgets
     ]
+    figure = Figure(name, f"{title}, {source}", "rho per m^2", "relative count error")
     return sweep(figure, cells, repetitions, progress)
 
 
-def figure_3(
-    folder: Path,
-    *,
-    repetitions: int = 50,
-    source: str = "pickups",
-    widths: Sequence[float] = WIDTHS,
-    budgets: Sequence[float] = BUDGETS,
-    seed: int = 3,
-    progress: Progress | None = None,
-) -> Figure:
-    """Range counting: savings and errors against the budget of one query.
+def figure_3(folder: Path, *, seed: int = 3, **options: Any) -> Figure:
+    """Range counting with points and with distances.
 
     :param folder: where the data is
-    :param repetitions: ranges per point of a line
-    :param source: "pickups", "accidents" or "collisions"
-    :param widths: sides of the squares, in metres
-    :param budgets: rho per square metre
-    :param seed: of the simulation generator that draws users and ranges
-    :param progress: called with work done and to do
+    :param seed: of the simulation generator that draws users and squares
+    :param options: the other options of :func:`range_counts`
     """
-    return _range_counts(
-        Figure("3", f"range counts, {source}", "rho per m^2", "relative count error"),
-        places(folder, source),
-        list(_methods(list(SPLITS))),
-        widths=widths,
-        budgets=budgets,
-        repetitions=repetitions,
-        seed=seed,
-        progress=progress,
-    )
+    methods = list(_methods(list(SPLITS)))
+    return range_counts(folder, methods, name="3", title="range counts", seed=seed, **options)
 
 
 def figure_4(
@@ -312,41 +306,20 @@ def figure_6(
     return sweep(figure, cells, repetitions, progress)
 
 
-def figure_8(
-    folder: Path,
-    *,
-    repetitions: int = 50,
-    source: str = "pickups",
-    widths: Sequence[float] = WIDTHS,
-    budgets: Sequence[float] = BUDGETS,
-    seed: int = 8,
-    progress: Progress | None = None,
-) -> Figure:
+def figure_8(folder: Path, *, seed: int = 8, **options: Any) -> Figure:
     """Noisy distances with and without the shifted threshold of appendix B.
 
     :param folder: where the data is
-    :param repetitions: ranges per point of a line
-    :param source: "pickups", "accidents" or "collisions"
-    :param widths: sides of the squares, in metres
-    :param budgets: rho per square metre
-    :param seed: of the simulation generator that draws users and ranges
-    :param progress: called with work done and to do
+    :param seed: of the simulation generator that draws users and squares
+    :param options: the other options of :func:`range_counts`
     """
-    return _range_counts(
-        Figure("8", f"shifted threshold, {source}", "rho per m^2", "relative count error"),
-        places(folder, source),
-        [
-            (f"{name}{'' if shift else ' NoShift'}", {**options, "shift": shift})
-            for name, options in _methods(["log-c10"])
-            if options["method"] == "distance"
-            for shift in (True, False)
-        ],
-        widths=widths,
-        budgets=budgets,
-        repetitions=repetitions,
-        seed=seed,
-        progress=progress,
-    )
+    methods = [
+        (f"{method}{'' if shift else ' NoShift'}", {**how, "shift": shift})
+        for method, how in _methods(["log-c10"])
+        if how["method"] == "distance"
+        for shift in (True, False)
+    ]
+    return range_counts(folder, methods, name="8", title="shifted threshold", seed=seed, **options)
 
 
 def figure_9(
