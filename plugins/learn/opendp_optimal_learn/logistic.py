@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import secrets
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -197,14 +199,14 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         updates = min(width, self.updates or width)
         self.n_iter_, shared = self._passes(rows, updates)
         noisy = Releases(shared)
-        rng = check_random_state(self.random_state)
+        order = self._order(width, updates)
         signed = np.asfortranarray(features * signs[:, None])
         weights = np.zeros(width)
         margins = np.zeros(rows)
         threshold = self.penalty * self.step
         for _ in range(self.n_iter_):
             total = np.zeros(width)
-            for chosen in rng.choice(width, updates, replace=False):
+            for chosen in order():
                 column = signed[:, chosen]
                 exact = -float(expit(-margins) @ column)
                 released = noisy.number(exact, sensitivity=_SENSITIVITY, low=-rows, high=rows)
@@ -225,6 +227,13 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.coef_ = (2 * slopes / (self.upper_ - self.lower_))[None, :]
         shift = float((slopes * (self.upper_ + self.lower_) / (self.upper_ - self.lower_)).sum())
         self.intercept_ = np.array([(weights[0] if self.fit_intercept else 0.0) - shift])
+
+    def _order(self, width: int, updates: int) -> Callable[[], Sequence[int]]:
+        """What chooses coordinates: the system's source, unless the choice must be repeatable."""
+        if self.random_state is None:
+            return lambda: secrets.SystemRandom().sample(range(width), updates)
+        rng = check_random_state(self.random_state)
+        return lambda: rng.choice(width, updates, replace=False)
 
     def spent(self, delta: float | None = None) -> tuple[float, float]:
         """The (epsilon, delta) of everything that ``fit`` has released, by composition.
