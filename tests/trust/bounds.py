@@ -26,7 +26,9 @@ SMOKE = [
     "tests/measure/test_grid.py",
     "tests/measure/test_noise.py",
     "tests/measure/test_opendp_private.py",
-    "tests/trust/test_certify_small.py",
+    "tests/trust/test_certify_bound.py",
+    "tests/trust/test_certify_privacy.py",
+    "tests/trust/test_certify_pure.py",
     "tests/test_engine.py",
 ]
 

@@ -18,6 +18,7 @@ import opendp.prelude as dp
 
 import opendp_optimal
 from opendp_optimal import make_optimal_bounded_noise, make_optimal_noise
+from tests.trust.mechanisms_more import built
 
 dp.enable_features("contrib", "honest-but-curious")
 
@@ -147,6 +148,8 @@ def _more() -> Iterator[Case]:
 def cases() -> tuple[Case, ...]:
     """All of them, by discovery."""
     found = list(_more()) + list(_vectors())
+    for name, release, x, x_prime, distance in built():
+        found.append(Case(name, release, x, x_prime, *_price(release, distance)))
     for name, mechanism in opendp_optimal.load_plugins().mechanisms.items():
         found += _filled(name, mechanism.value)
     return tuple(found)

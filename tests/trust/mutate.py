@@ -189,7 +189,7 @@ def get_to_know(items: list[pytest.Item], package: str) -> list[Known]:
     return out
 
 
-def killer(mutant: Mutant | None, tests: list[Known]) -> int | None:
+def killer(mutant: Mutant, tests: list[Known]) -> int | None:
     """The first test that fails with the mutant in place, by its number; -1 if none had to run."""
     read, write = os.pipe()
     child = os.fork()
@@ -211,9 +211,8 @@ def killer(mutant: Mutant | None, tests: list[Known]) -> int | None:
             devnull = os.open(os.devnull, os.O_WRONLY)
             os.dup2(devnull, 1)
             os.dup2(devnull, 2)
-            if mutant:
-                dotted = "opendp_optimal." + mutant.module.removesuffix(".py").replace("/", ".")
-                install(importlib.import_module(dotted), mutant.tree)
+            dotted = "opendp_optimal." + mutant.module.removesuffix(".py").replace("/", ".")
+            install(importlib.import_module(dotted), mutant.tree)
             forget()
             for number, known in enumerate(tests):
                 at = number
@@ -260,25 +259,20 @@ class Ordering:
 
 def try_all(tests: list[Known], package: str, chosen: Iterable[Mutant], score: Score) -> None:
     """Try mutants one after another; what happens goes to ``score``."""
-    # Nothing put in must survive, or a kill means nothing.
-    found = killer(None, tests)
-    if found is not None:
-        name = tests[found].item.nodeid if found >= 0 else "crash"
-        raise RuntimeError(f"a test of {package} fails without a mutant when forked: {name}")
+    # The same source put in again must survive, or a kill means nothing.
+    for name in modules(package):
+        same = ast.parse((SOURCE / package / f"{name}.py").read_text())
+        found = killer(Mutant(f"{package}/{name}.py", "", 0, "nothing", same), tests)
+        if found is not None:
+            culprit = tests[found].item.nodeid if found >= 0 else "all"
+            raise RuntimeError(f"{package}/{name}.py fails without a mutant: {culprit}")
     ordering = Ordering(tests)
     gc.collect()
     gc.freeze()  # what a forked copy never touches is never copied
     for mutant in chosen:
         mine = ordering.of(mutant)
-        t0 = time.monotonic()
         found = killer(mutant, mine)
         score.tried += 1
-        if os.environ.get("MUT_DEBUG"):
-            print(
-                f"{time.monotonic() - t0:.2f} {found} {len(mine)} {mutant}",
-                file=sys.stderr,
-                flush=True,
-            )
         if found is None:
             score.survivors.append(mutant)
             print(f"survived {len(mine)} tests: {mutant}", file=sys.stderr, flush=True)
@@ -328,9 +322,8 @@ def run_package(package: str, share: float = 1.0, only: str | None = None) -> Sc
         try_all(tests, package, (m for n, m in enumerate(every) if n in chosen), score)
 
     options = ["-q", "-s", "--tb=native", "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
-    code = pytest.main(
-        [*options, *(str(ROOT / p) for p in TESTS[package])], plugins=[Hijacked(body)]
-    )
+    tests = [str(ROOT / path) for path in TESTS[package]]
+    code = pytest.main([*options, *tests], plugins=[Hijacked(body)])
     if score.tried != wanted:
         raise RuntimeError(f"the tests of {package} could not be collected: {code}")
     return score

@@ -109,12 +109,8 @@ def test_a_reference_without_room_is_of_no_use(monkeypatch, laid):
 
 def test_a_reference_with_little_room_is_used(monkeypatch):
     # The room is one unit, and less than one unit is missing.
-    script(
-        monkeypatch,
-        [Fraction(1, 10**5 * TOTAL), Fraction(0)],
-        0.25,
-        Fraction(1, 4) - Fraction(1, TOTAL),
-    )
+    room = Fraction(1, TOTAL)
+    script(monkeypatch, [room / 10**5, Fraction(0)], 0.25, Fraction(1, 4) - room)
     integers, _ = private(0.25)
     assert integers.tolist() == mixed(1.01e-5 + 1e-15)[0]
 
