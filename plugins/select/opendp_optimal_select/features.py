@@ -25,6 +25,8 @@ from opendp_optimal_select.placement import lloyd_offsets, quantile_offsets
 
 Rule = Literal["lloyd", "quantile"]
 MAX_GRID = 10_000
+_FARTHEST = 2.0**400
+"""Signals from the ends of the floats are taken for this: nothing overflows, nothing fails."""
 
 
 def grid_offsets(
@@ -123,6 +125,7 @@ class FeatureSpace:
         rows = np.atleast_2d(np.asarray(points, dtype=np.float64))
         if rows.shape[1] != self.dimension:
             raise ValueError(f"points ({rows.shape[1]} features) must have {self.dimension}")
+        rows = np.clip(rows, -_FARTHEST, _FARTHEST)
         return np.asarray((rows - self.centre) @ self.projection.T)
 
     def answer(
