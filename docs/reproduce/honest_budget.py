@@ -40,7 +40,7 @@ TOTALS = (1.0, 3.0)
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 DRAWN = ("adult", "bank")
 LARGE = 10_000
-MORE = 8
+MORE = 5
 """How many times as many splits data sets of fewer records get."""
 NONE = "no noise"
 LOUD = 1e6

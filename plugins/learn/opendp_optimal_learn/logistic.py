@@ -202,22 +202,22 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         order = self._order(width, updates)
         signed = np.asfortranarray(features * signs[:, None])
         weights = np.zeros(width)
-        margins = np.zeros(rows)
+        halves = np.zeros(rows)  # of the margins: the logistic function is (1 + tanh(m / 2)) / 2
         threshold = self.penalty * self.step
         for _ in range(self.n_iter_):
             total = np.zeros(width)
             for chosen in order():
                 column = signed[:, chosen]
-                exact = -float(expit(-margins) @ column)
+                exact = float((np.tanh(halves) - 1) @ column) / 2
                 released = noisy.number(exact, sensitivity=_SENSITIVITY, low=-rows, high=rows)
                 moved = weights[chosen] - self.step * released / rows
                 after = math.copysign(max(abs(moved) - threshold, 0.0), moved)
-                margins += (after - weights[chosen]) * column
+                halves += (after - weights[chosen]) / 2 * column
                 weights[chosen] = after
                 total += weights
             if self.average:
                 weights = total / updates
-                margins = signed @ weights
+                halves = signed @ weights / 2
         self.releases_ = noisy.made
         self._plan = shared
         table = getattr(noisy.real, "table", None)
