@@ -22,6 +22,8 @@ OptimalMap = Callable[[FloatArray], "NDArray[Any]"]
 
 _BLOCK = 4096
 _LARGEST = np.finfo(np.float64).max
+FARTHEST = 2.0**400
+"""Vectors from the ends of the floats are taken for this: no squared distance overflows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +225,10 @@ class VectorCatalogue:
                     f"{name} ({array.shape[1]} coordinates) must have {self.dimension} coordinates"
                 )
         k = positive_integer("k", steps.shape[0], at_most=len(self))
-        found = self._tree.query(values[:, None, :] + steps)[1].astype(np.int64)
+        values = np.clip(values, -FARTHEST, FARTHEST)
+        with np.errstate(over="ignore"):
+            targets = np.clip(values[:, None, :] + steps, -FARTHEST, FARTHEST)
+        found = self._tree.query(targets)[1].astype(np.int64)
         ordered = np.sort(found, axis=1)
         for row in np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1)):
             near = np.atleast_1d(self._tree.query(values[row], k=k)[1])

@@ -19,14 +19,12 @@ from numpy.typing import ArrayLike
 
 from opendp_optimal_select._checks import positive_float, positive_integer
 from opendp_optimal_select._opendp import partial, postprocess
-from opendp_optimal_select.catalogue import IndexArray, VectorCatalogue
+from opendp_optimal_select.catalogue import FARTHEST, IndexArray, VectorCatalogue
 from opendp_optimal_select.noise import FloatArray, GaussianNoise
 from opendp_optimal_select.placement import lloyd_offsets, quantile_offsets
 
 Rule = Literal["lloyd", "quantile"]
 MAX_GRID = 10_000
-_FARTHEST = 2.0**400
-"""Signals from the ends of the floats are taken for this: nothing overflows, nothing fails."""
 
 
 def grid_offsets(
@@ -125,7 +123,7 @@ class FeatureSpace:
         rows = np.atleast_2d(np.asarray(points, dtype=np.float64))
         if rows.shape[1] != self.dimension:
             raise ValueError(f"points ({rows.shape[1]} features) must have {self.dimension}")
-        rows = np.clip(rows, -_FARTHEST, _FARTHEST)
+        rows = np.clip(rows, -FARTHEST, FARTHEST)
         return np.asarray((rows - self.centre) @ self.projection.T)
 
     def answer(
