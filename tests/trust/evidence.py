@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "trust"
 PAGE = ROOT / "docs" / "reference" / "trust-evidence.md"
@@ -73,44 +75,50 @@ def floats(scale: float) -> Iterator[Row]:
     for kind, pair in attacks.PAIRS.items():
         won = sum(attacks.attack(naive(kind), *pair, 1.0, 1e-6).violated for _ in range(tries))
         yield Row("floats", f"textbook: {kind}", tries, f"{won} broken", won == tries)
-    pairs = [attacks.PAIRS["porous"], attacks.PAIRS["coarse"]]
     for case in attacks.attempts():
         broken = 0
+        pairs = attacks.pairs(case)
         for _ in range(tries):
             for pair in pairs:
                 found = attacks.attack(case.release, *pair, case.epsilon, case.delta)
                 broken += found.violated
         name = f"ours: {case.name}"
         yield Row("floats", name, tries * len(pairs), f"{broken} broken", broken == 0)
+    for case in attacks.attempts():
+        wrong = sum(
+            not np.isfinite(np.asarray(case.release(value), float)).all()
+            for _ in range(20 * tries)
+            for value in case.extremes
+        )
+        count = 20 * tries * len(case.extremes)
+        yield Row("floats", f"ends of the domain: {case.name}", count, f"{wrong} wrong", not wrong)
 
 
 def timing(scale: float) -> Iterator[Row]:
-    """The largest ratio of median times between values."""
-    from opendp_optimal import make_optimal_noise
+    """The ratios of median times between values, and between little and much noise."""
     from tests.trust import test_timing as clock
-    from tests.trust.mechanisms import REAL
+    from tests.trust.mechanisms import cases
 
-    measurement = make_optimal_noise(*REAL, 1.0, (1.0, 1e-6))
-    rounds = max(20, round(200 * scale))
-    tasks = [lambda x=x: measurement(x) for x in clock.FLOATS]
-    found = min(clock.ratio(tasks, rounds=rounds) for _ in range(3))
-    tries = rounds * 25 * len(tasks) * 3
-    result = f"slowest value / fastest value: {found:.2f}, bound {clock.BOUND:g}"
-    yield Row("timing", "release of a float", tries, result, found <= clock.BOUND)
+    for case in cases():
+        rounds, releases = max(20, round(100 * scale)), max(200, round(4000 * scale))
+        value, noise = clock.by_value(case, rounds), clock.by_noise(case, releases)
+        words = f"values {value:.2f}, noise {noise:.2f}; bound {clock.BOUND:g}"
+        tries = rounds * len(clock.values(case)) + releases
+        yield Row("timing", case.name, tries, words, max(value, noise) <= clock.BOUND)
 
 
 def flips(scale: float) -> Iterator[Row]:
     """Every byte of table files flipped in turn."""
     from opendp_optimal import CertificateError, TableFormatError
     from opendp_optimal.table import bounded_files, format
-    from tests.trust.fuzz import _bounded_tables, _noise_tables
+    from tests.trust.fuzz_core import bounded_tables, noise_tables
 
-    kinds = [("noise", _noise_tables(), format), ("bounded", _bounded_tables(), bounded_files)]
+    kinds = [("noise", noise_tables(), format), ("bounded", bounded_tables(), bounded_files)]
     for name, tables, module in kinds:
         tries = caught = 0
-        for data, _, _ in tables[: max(1, round(len(tables) * scale))]:
-            changed = bytearray(data)
-            for place in range(len(data)):
+        for sealed in tables[: max(1, round(len(tables) * scale))]:
+            changed = bytearray(sealed.data)
+            for place in range(len(changed)):
                 for bit in (0x01, 0x41, 0xFF):
                     changed[place] ^= bit
                     tries += 1
