@@ -51,6 +51,18 @@ def test_shortfalls_to_the_last_unit(telling):
             assert found[r] == expected
 
 
+def test_only_a_lower_bound_of_the_exponential_counts(monkeypatch):
+    problem = replace(random_problem(random.Random(1)), low=np.ones(6))
+    weights = rows_of(random.Random(2), problem)
+    channel._growth_down.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(channel, "exp_bounds", lambda epsilon: (ONE, 1000 * ONE))
+        found = channel.shortfall_units(weights, problem)
+    channel._growth_down.cache_clear()
+    as_if_zero = channel.shortfall_units(weights, replace(problem, low=np.zeros(6)))
+    assert np.array_equal(found, as_if_zero)
+
+
 def test_exactly_delta_is_private():
     problem = random_problem(random.Random(1), delta=0.25)
     same = np.array([[TOTAL // 4] * 4] * 3, np.int64)
@@ -210,8 +222,9 @@ def test_rounded_rows_are_never_above_their_share():
         for value, share in zip(row[1:], exact[1:], strict=True):
             assert share * (1 - Fraction(1, 2**49)) - 1 < value <= share
     # What is held back is a part in 2^50 of everything: it goes to the largest.
-    left = found[0, 0] - int(Fraction(0.9) / sum(map(Fraction, weights[0].tolist())) * TOTAL)
-    assert 0.1 * 2**12 - 300 < left < 0.1 * 2**12 + 300
+    halves = np.array([[0.5 + 2.0**-10, 0.5 - 2.0**-10]])
+    left = int(channel.round_rows(halves)[0, 0]) - TOTAL * (512 + 1) // 1024
+    assert 0.5 * 2**12 - 500 < left < 0.5 * 2**12 + 500
 
 
 def near(problem, part):
@@ -269,6 +282,14 @@ def test_mixing_keeps_mirror_images():
     channel.prove_private(found, problem)
     off = np.abs(found - found[::-1, ::-1]).max()
     assert off <= 2**13  # but for what the largest entry takes up
+    # What is mixed in is its own mirror image, whatever the weights.
+    weights = np.array([row, [0.25] * 4, [0.25] * 4, [0.25] * 4])
+    common = weights.mean(axis=0) + weights.max(axis=0)
+    common = common + common[::-1]
+    found = channel.private_rows(weights, problem)
+    mixes = [1e-15 * 4.0**k for k in range(20)]
+    tried = [channel.round_rows((1 - m) * weights + m * common / common.sum()) for m in mixes]
+    assert any(np.array_equal(found, t) for t in tried)
     told = replace(mirrored_problem(4, 0.25, telling=(0, 3)), low=np.zeros(6), high=np.zeros(6))
     row = np.array([0.25 + 1e-12, 0.5 - 1e-12, 0.25 - 1e-12, 1e-12])
     weights = np.array([row, [0.0, 0.5, 0.5, 0.0], [0.0, 0.5, 0.5, 0.0], row[::-1]])
@@ -358,17 +379,18 @@ def test_rounded_prices():
         [0.3, 0.9, -0.5, 0.1],
         [0.2, 0.1, 0.0, 0.7],
         [0.5, 0.5, 0.5, 0.5],
-        [0.0, 0.0, 0.0, 0.0],
+        [0.0, 0.0, 1e-15, 0.0],
         [0.1 + 1e-13, 0.2, 0.3, 0.4],
         [0.0, 0.0, -1.0, 0.0],
     ]
     budget = [0.5, 1.0, 1.0, 1.0, 1.0, 1.0]
     for value in (0.37, 1.0, 5.3, -5.3):
         found = channel.round_prices(solution(budget, slack, dual=value), program, problem)
-        assert found.pairs.tolist() == [0, 1, 4]  # no price, or a growth beyond proof
+        assert found.pairs.tolist() == [0, 1, 3, 4]  # no price, or a growth beyond proof
         unit = unit_of(value, problem)
         assert found.scale == math.log2(unit)
-        clipped = np.clip(np.array(slack)[[0, 1, 4]], 0.0, np.array(budget)[[0, 1, 4], None])
+        kept = [0, 1, 3, 4]
+        clipped = np.clip(np.array(slack)[kept], 0.0, np.array(budget)[kept, None])
         assert np.array_equal(found.slack, np.floor(clipped * unit))
         assert np.array_equal(found.budget, found.slack.max(axis=1))
         channel.prove_bound(found, problem)
@@ -377,6 +399,23 @@ def test_rounded_prices():
     found = channel.round_prices(solution(budget, slack), pure.program(), pure)
     assert not found.budget.any()
     assert found.slack[0, 1] == math.floor(0.9 * unit_of(1.0, pure))
+
+
+def test_few_pairs_count_as_four():
+    problem = random_problem(random.Random(12), inputs=2)
+    given = solution([1.0] * 2, [[0.5] * 4] * 2)
+    assert channel.round_prices(given, problem.program(), problem).scale == 26
+
+
+def test_the_price_of_a_cap_may_be_the_largest():
+    problem = random_problem(random.Random(13), caps=1)
+    given = solution([1.0] * 6, [[0.5] * 4] * 6, caps=[3e9], dual=1e-9)
+    found = channel.round_prices(given, problem.program(), problem)
+    assert found.scale == 58 - 3 - 32
+    assert found.caps.tolist() == [3 * 10**9 << found.scale]
+    two = replace(problem, caps=(problem.caps[0], CapRow((1,), [[1, 2, 3, 4]])))
+    given = solution([1.0] * 6, [[0.5] * 4] * 6, caps=[3e9, 1.0], dual=1e-9)
+    assert channel.round_prices(given, two.program(), two).scale == 58 - 3 - 32
 
 
 @pytest.mark.parametrize(("rows", "room"), [(1, 57), (3, 56)])

@@ -263,7 +263,8 @@ def test_the_profile_to_the_last_unit():
     q = TOTAL // 8
     slow = endless([q // 2], [TOTAL // 4], TOTAL - TOTAL // 4, q + 3)
     odd = endless([q // 5], [TOTAL // 3 + 1], TOTAL - TOTAL // 3 - 1, q // 3)
-    for weights, end in [*examples(), slow, odd]:
+    rare = endless([q // 2], [TOTAL // 2], TOTAL // 2, TOTAL >> 20)
+    for weights, end in [*examples(), slow, odd, rare]:
         for shift in (Fraction(1, 3), Fraction(1), Fraction(7, 4), Fraction(2)):
             for epsilon in (0.0, 0.05, 0.6, 70.0):
                 expected, _ = written_out(weights, end, shift, epsilon)
