@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -203,14 +204,23 @@ def _rows(recipe: _Recipe, directory: str | Path) -> list[Row]:
     if not path.exists():
         raise FileNotFoundError(f"directory ({str(directory)!r}) must hold uci/{recipe.file}")
     raw = path.read_bytes()
-    text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
-    lines = csv.DictReader(io.StringIO(text))
-    return [{k: v.strip() for k, v in row.items()} for row in lines]
+    try:
+        text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
+        lines = csv.DictReader(io.StringIO(text))
+        return [{k: v.strip() for k, v in row.items()} for row in lines]
+    except (*_MALFORMED, AttributeError) as error:  # a row that is too long or too short
+        raise ValueError(f"{path.name} must be a whole CSV file: {error}") from None
+
+
+_MALFORMED = (EOFError, zlib.error, gzip.BadGzipFile, csv.Error, UnicodeDecodeError)
 
 
 def _encode(name: str, recipe: _Recipe, rows: list[Row]) -> Mixed:
-    header = list(rows[0])
-    target = recipe.target or header[-1]
+    header = list(rows[0]) if rows else []
+    target = recipe.target or (header or [""])[-1]
+    missing = {target, *recipe.numerical} - {*header, "*"}
+    if missing:
+        raise ValueError(f"{recipe.file} must have the columns {', '.join(sorted(missing))}")
     inputs = [c for c in header if c != target and c not in recipe.drop]
     numerical = inputs if recipe.numerical == ("*",) else list(recipe.numerical)
     if recipe.missing == "drop":
@@ -234,6 +244,8 @@ def _encode(name: str, recipe: _Recipe, rows: list[Row]) -> Mixed:
     numbers = np.array([_numbers([r[c] for r in rows]) for c in numerical])
     numbers = numbers.reshape(len(numerical), len(rows)).T
     low, high = numbers.min(axis=0), numbers.max(axis=0)
+    if not (np.isfinite(high - low).all() and (high > low).all()):
+        raise ValueError(f"{recipe.file} must hold finite numbers that differ in every column")
     units = tuple((high - low).tolist())
     order = tuple(dict.fromkeys(labels.tolist()))
     scaled = (numbers - low) / (high - low)
@@ -242,5 +254,7 @@ def _encode(name: str, recipe: _Recipe, rows: list[Row]) -> Mixed:
 
 def _numbers(texts: list[str]) -> Floats:
     values = np.array([np.nan if t in ("?", "") else float(t) for t in texts])
+    if not np.isfinite(values[~np.isnan(values)]).any():
+        raise ValueError("a column must hold at least one number")
     values[np.isnan(values)] = np.nanmean(values)
     return values
