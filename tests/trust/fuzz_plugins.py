@@ -135,15 +135,13 @@ def _points(name: str, data: bytes) -> bool:
 
 
 def geo_points(rng: random.Random) -> bool:
-    """A CSV file of points."""
-    return _points("points.csv", mutate_rows(rng, POINTS))
-
-
-def geo_packed_points(rng: random.Random) -> bool:
-    """A gzipped CSV file of points: damaged, or a damaged file that was packed."""
-    if rng.random() < 0.5:
+    """A CSV file of points, plain or gzipped; the packed one damaged before or after."""
+    kind = rng.randrange(4)
+    if kind == 0:
         return _points("points.csv.gz", mutate_bytes(rng, _packed()))
-    return _points("points.csv.gz", gzip.compress(mutate_rows(rng, POINTS), 1))
+    if kind == 1:
+        return _points("points.csv.gz", gzip.compress(mutate_rows(rng, POINTS), 1))
+    return _points("points.csv", mutate_rows(rng, POINTS))
 
 
 @cache
@@ -301,18 +299,19 @@ def geo_images(rng: random.Random) -> bool:
         return False
 
 
+def experiment_data(rng: random.Random) -> bool:
+    """A file of the public data that the experiments are run on."""
+    return rng.choice((select_ratings, bayes_incomes, geo_images, learn_data))(rng)
+
+
 PARSERS: dict[str, Callable[[random.Random], bool]] = {
     "select requests": select_request,
     "select responses": select_response,
     "select catalogue files": select_catalogue,
-    "select ratings files": select_ratings,
     "geo region files": geo_region,
-    "geo point files (CSV)": geo_points,
-    "geo point files (gzipped CSV)": geo_packed_points,
+    "geo point files (CSV, gzipped CSV)": geo_points,
     "geo point files (Parquet)": geo_column_points,
     "geo budget files": geo_budgets,
     "geo words of options": geo_words,
-    "geo image files": geo_images,
-    "bayes income files": bayes_incomes,
-    "learn data files": learn_data,
+    "data of the experiments (ratings, incomes, images, UCI)": experiment_data,
 }
