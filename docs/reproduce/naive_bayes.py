@@ -17,13 +17,20 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from _bayes_page import TARGET, VARIANTS, Found, page
+from _bayes_page import MANY, TARGET, VARIANTS, Found, page
 from _report import CONSOLE, arguments, write
 from rich.progress import track
 from threadpoolctl import threadpool_limits
 
 from opendp_optimal_learn import uci, uci_bayes
-from opendp_optimal_learn.simulate_bayes import LONGEST, BayesTask, Rules, errors, exact_errors
+from opendp_optimal_learn.simulate_bayes import (
+    LONGEST,
+    BayesTask,
+    Rules,
+    errors,
+    exact_errors,
+    noise_sizes,
+)
 
 NOISES = (
     "gaussian",
@@ -36,6 +43,8 @@ LEAST_DRAWS, QUICK_LONGEST = 50, 4
 """With fewer draws than this, only short tables of data-dependent noise are made."""
 TRIAL = (20, 250)
 """Splits and draws for what is not part of the table."""
+OTHERS, LARGE = 1000, 10_000
+"""Other splits for errors without noise; a hundred for data sets with so many records."""
 BATCH = 5
 
 
@@ -63,16 +72,28 @@ def loaded(name: str, data: Path) -> uci.Mixed:
     return uci_bayes.load(name, data)
 
 
-def one_split(job: Job, seed: int) -> list[list[float]]:
-    """Means and deviations over draws of both errors, for every noise and without noise."""
+def task_of(job: Job, rng: np.random.Generator, rules: Rules) -> BayesTask:
+    """A random split."""
     data = loaded(job.name, job.data)
-    rng = np.random.default_rng([seed, 2])
     train = np.ones(data.rows, dtype=bool)
     train[rng.permutation(data.rows)[: int(0.2 * data.rows)]] = False
+    return BayesTask.of(data, train, rules, job.longest)
+
+
+def one_split(job: Job, seed: int) -> list[list[float]]:
+    """Means and deviations over draws of both errors, for every noise and without noise."""
+    rng = np.random.default_rng([seed, 2])
     rules, noises = VARIANTS[job.variant] if job.variant else (Rules(), NOISES)
-    task = BayesTask.of(data, train, rules, job.longest)
-    found = errors(task, noises, *TARGET, job.draws, rng)
-    return [*found.tolist(), [*exact_errors(task).tolist(), 0.0, 0.0]]
+    task = task_of(job, rng, rules)
+    found = errors(task, noises, *TARGET, job.draws, rng).tolist() if noises else []
+    return [*found, [*exact_errors(task).tolist(), 0.0, 0.0]]
+
+
+def sizes(job: Job) -> list[list[float]]:
+    """Sizes of optimal noise and of data-dependent noise, on the first split."""
+    rng = np.random.default_rng([0, 2])
+    task = task_of(job, rng, Rules())
+    return noise_sizes(task, NOISES[3:], *TARGET, job.draws, rng).tolist()
 
 
 def measure(pool: ProcessPoolExecutor, job: Job) -> tuple[list[list[list[float]]], float, float]:
@@ -109,8 +130,13 @@ def main() -> None:
             for variant in ("", *VARIANTS):
                 if f"{name} {variant}" in store[key]:
                     continue
-                size = trial if variant else (splits, draws)
-                job = Job(name, given.data, range(size[0]), size[1], longest, variant)
+                seeds, times = range(splits), draws
+                if variant == MANY:
+                    others = OTHERS if loaded(name, given.data).rows < LARGE else splits
+                    seeds = range(splits, splits + min(others, 10 * splits))
+                elif variant:
+                    seeds, times = range(trial[0]), trial[1]
+                job = Job(name, given.data, seeds, times, longest, variant)
                 store[key][f"{name} {variant}"] = measure(pool, job)
                 if given.keep:
                     given.keep.write_text(json.dumps(store))
@@ -121,6 +147,11 @@ def main() -> None:
         {name: np.array(store[key][f"{name} "][0]) for name in names},
         {v: {n: np.array(store[key][f"{n} {v}"][0]) for n in names} for v in VARIANTS},
         {name: tuple(store[key][f"{name} "][1:]) for name in names},
+        {
+            name: np.array(sizes(Job(name, given.data, (), draws, longest)))
+            for name in names
+            if loaded(name, given.data).units
+        },
         (splits, draws, workers),
         trial,
     )

@@ -9,7 +9,7 @@ What the paper does not say is done as the authors' program does it, see :class:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from opendp_optimal_learn.bayes_scores import Records, Statistics, count_errors
 from opendp_optimal_learn.laws import bounded_law, fine_part_of_range, law
 from opendp_optimal_learn.uci import Mixed
 
-__all__ = ["BayesTask", "Rules", "errors", "exact_errors"]
+__all__ = ["BayesTask", "Rules", "errors", "exact_errors", "noise_sizes"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -138,20 +138,41 @@ def errors(
     :param draws: how often to add noise
     :param rng: where the noise comes from
     """
-    found: list[list[Floats]] = [[] for _ in noises]
-    parts = task.exact.parts
-    for start in range(0, draws, _CHUNK):
-        size = min(_CHUNK, draws - start)
-        uniform = Statistics(*(rng.random((*part.shape, size)) for part in parts))
-        shifts = [rng.random((*part.shape, size)) for part in parts[2:]]
-        for which, noise in enumerate(noises):
-            bounded = noise == "optimal-bounded"
-            noisy = _additive(task, "optimal" if bounded else noise, epsilon, delta, uniform)
-            if bounded:
-                noisy = _within_ranges(task, noisy, epsilon, delta, uniform, shifts)
-            found[which].append(count_errors(task.records, _usable(task, noisy)))
-    wrong = np.array([np.hstack(chunks) for chunks in found])
+    found: dict[str, list[Floats]] = {noise: [] for noise in noises}
+    for noise, noisy in _released(task, noises, epsilon, delta, draws, rng):
+        found[noise].append(count_errors(task.records, noisy))
+    wrong = np.array([np.hstack(found[noise]) for noise in noises])
     return np.concatenate([wrong.mean(axis=2), wrong.std(axis=2)], axis=1)
+
+
+def noise_sizes(
+    task: BayesTask,
+    noises: Sequence[str],
+    epsilon: float,
+    delta: float,
+    draws: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """By how much each noise (first axis) changes means and deviations, in sensitivities.
+
+    :param task: a split and its statistics, with numbers
+    :param noises: as for :func:`errors`
+    :param epsilon: privacy loss of each statistic
+    :param delta: probability of a larger loss, of each statistic
+    :param draws: how often to add noise
+    :param rng: where the noise comes from
+    """
+    total = dict.fromkeys(noises, np.zeros(2))
+    for noise, noisy in _released(task, noises, epsilon, delta, draws, rng):
+        off = [
+            np.abs(released - exact[..., None]).sum(axis=2) / step
+            for released, exact, step in (
+                (noisy.means, task.exact.means, task.mean_steps),
+                (noisy.deviations, task.exact.deviations, task.deviation_steps),
+            )
+        ]
+        total[noise] = total[noise] + [part.mean() for part in off]
+    return np.array([total[noise] for noise in noises]) / draws
 
 
 def exact_errors(task: BayesTask) -> Floats:
@@ -161,6 +182,28 @@ def exact_errors(task: BayesTask) -> Floats:
     """
     one_draw = Statistics(*(part[..., None] for part in task.exact.parts))
     return count_errors(task.records, _usable(task, one_draw))[:, 0]
+
+
+def _released(
+    task: BayesTask,
+    noises: Sequence[str],
+    epsilon: float,
+    delta: float,
+    draws: int,
+    rng: np.random.Generator,
+) -> Iterator[tuple[str, Statistics]]:
+    """Noisy statistics, some draws at a time, each noise from the same uniform numbers."""
+    parts = task.exact.parts
+    for start in range(0, draws, _CHUNK):
+        size = min(_CHUNK, draws - start)
+        uniform = Statistics(*(rng.random((*part.shape, size)) for part in parts))
+        shifts = [rng.random((*part.shape, size)) for part in parts[2:]]
+        for noise in noises:
+            bounded = noise == "optimal-bounded"
+            noisy = _additive(task, "optimal" if bounded else noise, epsilon, delta, uniform)
+            if bounded:
+                noisy = _within_ranges(task, noisy, epsilon, delta, uniform, shifts)
+            yield noise, _usable(task, noisy)
 
 
 def _usable(task: BayesTask, known: Statistics) -> Statistics:

@@ -11,7 +11,7 @@ import pytest
 from opendp_optimal_learn import uci, uci_bayes
 from opendp_optimal_learn.bayes_scores import Records, Statistics, count_errors
 from opendp_optimal_learn.laws import LAWS, bounded_law, fine_part_of_range, law
-from opendp_optimal_learn.simulate_bayes import BayesTask, Rules, errors, exact_errors
+from opendp_optimal_learn.simulate_bayes import BayesTask, Rules, errors, exact_errors, noise_sizes
 
 PAPER = Path(__file__).resolve().parents[3] / "docs" / "reproduce" / "learning_paper.json"
 
@@ -107,6 +107,16 @@ def test_noise_costs_less_the_more_records_there_are():
     assert (many < 0.02).all()
     assert (few[:3] > 0.02).all()
     assert few[0] > few[1] > few[2] > few[3]  # the ordering of the paper
+
+
+def test_sizes_of_noise_are_those_of_its_law():
+    task = BayesTask.of(toy(rows=10_000), np.arange(10_000) < 8000, Rules(least_deviation=1e-9))
+    noises = ("truncated-laplace", "optimal")
+    sizes = noise_sizes(task, noises, 1.0, 0.1, 2000, np.random.default_rng(4))
+    # 8,000 draws each: five deviations of 0.58 / sqrt(8,000), which no law here exceeds
+    np.testing.assert_allclose(sizes[0], 0.7368, atol=0.033)
+    np.testing.assert_allclose(sizes[1], 0.6908, atol=0.033)
+    assert (sizes[1] < sizes[0]).all()
 
 
 def test_rules_of_the_authors_program():
