@@ -63,7 +63,7 @@ def private_weights(
     mix = 0.0
     for attempt in range(12):
         mixed = (1 - mix) * weights + mix * reference * (1 - atom)
-        integers, whole_atom = round_weights(mixed, (1 - mix) * atom + mix * 0.0)
+        integers, whole_atom = round_weights(mixed, (1 - mix) * atom)
         over = delta_units(integers, whole_atom, cells, epsilon, Fraction(cells)) - allowed
         if over <= 0:
             return integers, whole_atom

@@ -19,8 +19,8 @@ from opendp_optimal.spec.loss import LatticeCost
 
 
 def test_weights_are_never_above_their_share():
-    weights = np.array([0.8, 0.05, 0.05, 1e-25, -0.3])
-    atom = 0.1
+    weights = np.array([0.75, 0.0625, 0.0625, 1e-25, -0.3])
+    atom = 0.125
     integers, whole = rounding.round_weights(weights, atom)
     found = integers.tolist()
     given = [Fraction(w) if w > 0 else Fraction(0) for w in weights.tolist()]
@@ -31,7 +31,7 @@ def test_weights_are_never_above_their_share():
         assert shares[place] * (1 - Fraction(1, 2**49)) - 1 < found[place] <= shares[place]
     assert 0 <= Fraction(atom) / every * TOTAL - whole < 2**12
     # What is held back is a part in 2^50 of everything.
-    assert abs(shares[0] - found[0] - Fraction(0.8) * 2**12) < 1000
+    assert abs(shares[0] - found[0] - Fraction(0.75) * 2**12) < 1000
     assert found[2] > shares[2]
     none, nothing = rounding.round_weights(weights, -1.0)
     assert nothing == 0

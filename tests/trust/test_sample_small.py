@@ -8,7 +8,7 @@ import pytest
 from opendp_optimal.sample import sampler as module
 from opendp_optimal.sample.bounded import Listed, Rounding, Shifting
 from opendp_optimal.sample.sampler import Sampler, spread_over_cells
-from opendp_optimal.sample.words import uniform_below, words
+from opendp_optimal.sample.words import one_below, uniform_below, words
 
 FULL = 1 << 62
 
@@ -39,6 +39,16 @@ def test_words_are_the_bytes_of_the_source():
     for wrong in (b"", b"\0" * 15, b"\0" * 17):
         with pytest.raises(OSError, match="16 were asked"):
             words(2, lambda n, wrong=wrong: wrong)
+
+
+@pytest.mark.parametrize("bound", [3, 10, 2**33 + 1, 2**61 + 1])
+def test_one_below_keeps_exactly_the_even_part(bound):
+    even = (1 << 64) - (1 << 64) % bound
+    assert one_below(bound, scripted(even - 1)) == bound - 1
+    for uneven in (even, (1 << 64) - 1):
+        again = scripted(uneven, uneven, 7)
+        assert one_below(bound, again) == 7 % bound
+        assert again.left == []
 
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 10, 2**33 + 1, 2**61 + 1, 2**62])
