@@ -46,7 +46,7 @@ def target(command: F) -> F:
 def console(*, stderr: bool = False) -> Console:
     """Return a console; wide and plain when nobody is looking."""
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else 160
+    width = None if stream.isatty() else 500  # in a file or a pipe nothing is cut off
     return Console(file=stream, width=width, highlight=False, soft_wrap=True)
 
 
