@@ -188,18 +188,17 @@ def figure_3(given: Any) -> list[str]:
     return [
         "Sensitivity 2, range of length 4. Grey: analytic Gaussian (dotted), truncated Laplace "
         "(dashed), the literature's lower bound (dash-dotted). The paper refines to cells of 1/32, "
-        f"that is 64 per sensitivity, and 128 bins; we to {CELLS[-1]} cells and {BINS[-1]} bins (128 "
-        "are more than we let the solver have). "
-        "Its mechanism is constant on bins, ours is a lattice with a random shift, whose bounds "
-        "close with the square of a cell. "
-        "Seconds are processor time, once; the paper's are medians of ten.",
+        f"that is 64 per sensitivity, and 128 bins; we to {CELLS[-1]} cells and {BINS[-1]} bins "
+        "(128 are more than we let the solver have). Its mechanism is constant on bins, ours is a "
+        "lattice with a random shift, whose bounds close with the square of a cell. Seconds are "
+        "processor time, once; the paper's are medians of ten.",
         "",
         save(drawn, given.page, "noise-convergence"),
         "",
         *markdown(["the paper says", "we measure"], claims_3(found)),
         "",
-        "In low privacy our certified bounds do tell dependent from independent noise; on the scale "
-        "of the picture, which has to hold the Gaussian, they hardly differ.",
+        "In low privacy our certified bounds do tell dependent from independent noise; on the "
+        "scale of the picture, which has to hold the Gaussian, they hardly differ.",
         "",
         *markdown(
             ["ε, δ", "analytic Gaussian", "truncated Laplace", "literature's lower bound"],
