@@ -212,10 +212,10 @@ def then_feature_selection(*args: Any, **kwargs: Any) -> Any:
 def _check_space(input_domain: dp.Domain, input_metric: dp.Metric, dimension: int) -> None:
     wanted = f"dp.vector_domain(dp.atom_domain(T=float, nan=False), {dimension})"
     if (
-        str(input_domain.type) != "VectorDomain<AtomDomain<f64>>"
+        str(getattr(input_domain, "type", None)) != "VectorDomain<AtomDomain<f64>>"
         or input_domain.element_domain.nan
         or input_domain.size != dimension
     ):
         raise ValueError(f"input_domain ({input_domain}) must be {wanted}")
-    if str(input_metric.type) != "L2Distance<f64>":
+    if str(getattr(input_metric, "type", None)) != "L2Distance<f64>":
         raise ValueError(f"input_metric ({input_metric}) must be dp.l2_distance(T=float)")

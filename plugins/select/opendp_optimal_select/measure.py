@@ -124,11 +124,11 @@ def _respond(
 def _check_space(input_domain: dp.Domain, input_metric: dp.Metric) -> None:
     if not isinstance(input_domain, dp.Domain) or not isinstance(input_metric, dp.Metric):
         raise ValueError("input_domain and input_metric must be an OpenDP domain and metric")
-    if str(input_domain.type) != "AtomDomain<f64>" or input_domain.nan:
+    if str(getattr(input_domain, "type", None)) != "AtomDomain<f64>" or input_domain.nan:
         raise ValueError(
             f"input_domain ({input_domain}) must be dp.atom_domain(T=float, nan=False)"
         )
-    if str(input_metric.type) != "AbsoluteDistance<f64>":
+    if str(getattr(input_metric, "type", None)) != "AbsoluteDistance<f64>":
         raise ValueError(f"input_metric ({input_metric}) must be dp.absolute_distance(T=float)")
 
 

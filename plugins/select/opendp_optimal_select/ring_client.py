@@ -57,7 +57,7 @@ class RingNoise:
             raise ValueError(f"answers ({self.answers}) must be distinct")
         if any(not 0 <= a < n for a in self.answers):
             raise ValueError(f"answers ({self.answers}) must be from 0 to {n - 1}")
-        bound = exp_lower(Fraction(self.step_epsilon))
+        bound = exp_lower(min(Fraction(self.step_epsilon), Fraction(64)))  # a lower bound, too
         for i in range(n):
             low, high = sorted((self.weights[i - 1], self.weights[i]))
             if high * bound.denominator > low * bound.numerator:
@@ -202,9 +202,9 @@ def make_ring_selection(
     >>> len(set(meas(5))), meas.map(100) == meas.map(12)
     (2, True)
     """
-    if str(input_domain.type) != "AtomDomain<i32>":
+    if str(getattr(input_domain, "type", None)) != "AtomDomain<i32>":
         raise ValueError(f"input_domain ({input_domain}) must be dp.atom_domain(T=int)")
-    if str(input_metric.type) != "AbsoluteDistance<i32>":
+    if str(getattr(input_metric, "type", None)) != "AbsoluteDistance<i32>":
         raise ValueError(f"input_metric ({input_metric}) must be dp.absolute_distance(T=int)")
     if not isinstance(noise, RingNoise):
         raise ValueError(f"noise (a {type(noise).__name__}) must be a RingNoise")
