@@ -9,19 +9,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-import opendp_optimal
 from opendp_optimal import (
     CertificateError,
-    Loss,
     TableFormatError,
-    make_optimal_bounded_noise,
-    make_optimal_noise,
 )
 from opendp_optimal.cli import run
 from opendp_optimal.cli.terminal import listed
-from opendp_optimal.spec.problem import NoiseProblem
 from opendp_optimal.table import bounded_files, format
-from opendp_optimal.testing import audit
 from tests.trust import fuzz
 
 dp.enable_features("contrib", "honest-but-curious")
@@ -106,114 +100,6 @@ def test_lists_of_numbers(text):
         return
     assert values
     assert all(isinstance(v, float) for v in values)
-
-
-# --- constructors: a good object, or ValueError/TypeError; nothing else, and nothing slow ---------
-
-numbers = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.text(max_size=3),
-    st.integers(-3, 3),
-    st.integers(min_value=2**62),
-    st.floats(),
-    st.floats(0.0, 1.0),
-    st.lists(st.floats(), max_size=2),
-)
-NOT_BUILT = (ValueError, TypeError)
-SPACES = [
-    (dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)),
-    (dp.atom_domain(T=float), dp.absolute_distance(T=float)),
-    (dp.atom_domain(T=int), dp.absolute_distance(T=int)),
-    (dp.atom_domain(T=str), dp.discrete_distance()),
-    (dp.vector_domain(dp.atom_domain(T=int), 2), dp.l1_distance(T=int)),
-    (dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l2_distance(T=float)),
-    (None, 3),
-]
-
-
-@given(numbers, numbers, numbers, numbers)
-@QUICK
-def test_problems(epsilon, delta, support, sensitivity):
-    try:
-        problem = NoiseProblem(
-            epsilon=epsilon, delta=delta, support=support, integer_sensitivity=sensitivity
-        )
-    except (ValueError, TypeError, OverflowError):
-        return
-    assert 0 < problem.epsilon <= 32
-    assert 0 <= problem.delta < 1
-
-
-@given(st.sampled_from(SPACES), numbers, st.one_of(numbers, st.tuples(numbers, numbers)))
-@QUICK
-def test_make_optimal_noise(space, d_in, d_out):
-    d_out = _cheap(d_out)
-    with contextlib.suppress(*NOT_BUILT):
-        made = make_optimal_noise(*space, d_in, d_out, gap=10.0, cache=False)
-        assert made.map(d_in) is not None
-
-
-def _cheap(d_out):
-    """Rounded to a few targets, so that hardly anything new is solved."""
-
-    def near(value):
-        if isinstance(value, float) and 1e-3 < value < 1:
-            return 0.5
-        if isinstance(value, float) and 0 < value < 32:
-            return 1.0 if value >= 1 else 1e-3
-        return value
-
-    return tuple(map(near, d_out)) if isinstance(d_out, tuple) else near(d_out)
-
-
-@given(st.sampled_from(SPACES), numbers, numbers, st.tuples(numbers, numbers))
-@settings(QUICK, max_examples=40)
-def test_make_optimal_bounded_noise(space, d_in, epsilon, ends):
-    with contextlib.suppress(*NOT_BUILT):
-        make_optimal_bounded_noise(
-            *space, d_in, (_cheap(epsilon), 0.5), range=ends, bins=2, gap=10.0, cache=False
-        )
-
-
-@given(st.text(max_size=12))
-@QUICK
-@example("pinball:nan")
-@example("pinball:1e999")
-@example("custom:a:b")
-def test_losses_by_name(name):
-    from opendp_optimal.spec.loss import parse
-
-    with contextlib.suppress(ValueError):
-        assert isinstance(parse(name), Loss)
-
-
-@given(numbers, numbers, numbers, numbers)
-@QUICK
-def test_audit_arguments(epsilon, delta, draws, alarm):
-    with contextlib.suppress(*NOT_BUILT):
-        few = draws if not isinstance(draws, int) or draws < 0 else 100
-        audit(lambda x: x, 0, 1, epsilon, delta, draws=few, alarm=alarm, fork=False)
-
-
-@pytest.mark.parametrize("name", sorted(opendp_optimal.load_plugins().mechanisms))
-@given(data=st.data())
-@settings(QUICK, max_examples=40)
-def test_constructors_of_plugins(name, data):
-    import inspect
-
-    from tests.trust.mechanisms import VALUES
-
-    make = opendp_optimal.load_plugins().mechanisms[name].value
-    parameters = list(inspect.signature(make).parameters.values())[2:]
-    options = {}
-    for parameter in parameters:
-        if parameter.default is parameter.empty or data.draw(st.integers(0, 9)) == 0:
-            good = st.just(VALUES[parameter.name]) if parameter.name in VALUES else numbers
-            options[parameter.name] = data.draw(st.one_of(good, numbers))
-    space = data.draw(st.sampled_from(SPACES))
-    with contextlib.suppress(*NOT_BUILT, OverflowError, dp.OpenDPException):
-        make(*space, **options)
 
 
 # --- findings -------------------------------------------------------------------------------------
