@@ -146,3 +146,64 @@ def test_findings_in_budgets(tmp_path):
         place.write_bytes(json.dumps(header).encode() + b"\n" + body)
         with pytest.raises(ValueError, match="budgets"):
             load_ledger(place)
+
+
+HOSTILE_CSV = b"x,y\n1," + b'"' + b"z" * 140_000 + b'"\n'  # longer than a field may be
+
+
+def test_findings_in_points(tmp_path):
+    files = pytest.importorskip("opendp_optimal_geo.files")
+    import gzip
+
+    whole = gzip.compress(b"x,y\n1,2\n")
+    for name, data in (
+        ("points.csv", HOSTILE_CSV),
+        ("points.csv.gz", whole[:-4]),
+        ("points.csv.gz", whole[:12] + b"\xff" + whole[13:]),
+        ("points.csv.gz", b"not packed"),
+        ("points.parquet", b""),
+        ("points.parquet", b"PAR1" + b"\0" * 40 + b"PAR1"),
+    ):
+        place = tmp_path / name
+        place.write_bytes(data)
+        with pytest.raises(ValueError, match="points"):
+            files.read_columns(place, ["x", "y"])
+
+
+def test_findings_in_restored_budgets(tmp_path):
+    geo = pytest.importorskip("opendp_optimal_geo")
+    from opendp_optimal_geo.state import load_ledger, save_ledger
+
+    points = [[0.0, 0.0], [1.0, 2.0]]
+    place = tmp_path / "budgets"
+    geo.Population(points, budget=1.5).save(place)
+    ledger, settings = load_ledger(place)
+    for wrong in (True, [], {}, {**settings, "more": 1}, {**settings, "budget": 15.0}):
+        save_ledger(place, ledger, wrong)
+        with pytest.raises(ValueError, match="budgets"):
+            geo.Population.restore(points, place)
+    save_ledger(place, ledger, settings)
+    assert geo.Population.restore(points, place).budget == 1.5
+
+
+def test_findings_in_data(tmp_path):
+    import gzip
+
+    income = pytest.importorskip("opendp_optimal_bayes.income")
+    (tmp_path / "income").mkdir()
+    place = tmp_path / "income" / "pums_oregon_hincp.csv"
+    for data in (b"", b"HINCP\n", b"HINCP\nx\n", b"HINCP\ninf\n", b"other\n1\n", HOSTILE_CSV):
+        place.write_bytes(data)
+        with pytest.raises(ValueError, match="pums_oregon"):
+            income.read_incomes(tmp_path, "oregon")
+    datasets = pytest.importorskip("opendp_optimal_geo.datasets")
+    images = tmp_path / "images.gz"
+    for data in (b"", b"no", gzip.compress(b""), gzip.compress(b"\0\0\x08\x03" + b"\0" * 12)):
+        images.write_bytes(data)
+        with pytest.raises(ValueError, match="images"):
+            datasets._idx(images)
+    commands = pytest.importorskip("opendp_optimal_select.commands")
+    items = tmp_path / "items.csv"
+    items.write_bytes(b"item,position\n" + HOSTILE_CSV)
+    with pytest.raises(ValueError, match="items"):
+        commands._read_catalogue(items)
