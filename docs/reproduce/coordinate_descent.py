@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,8 @@ LOUDER = 10.0
 """What the noise must be multiplied by to have the effect that the paper prints."""
 SMALL = ("post-operative", "spect", "ecoli")
 FEWEST = 10
+TWO_MEANS = 2**0.5
+"""A difference of two means has an interval so much wider than one: the paper's has one too."""
 PAPER = json.loads((HERE / "learning_paper.json").read_text())["tables"]["3"]
 
 Errors = dict[str, Any]
@@ -135,16 +138,23 @@ def orders(errors: Errors) -> list[str]:
     return lines
 
 
-def starred(errors: Errors) -> dict[str, list[str]]:
-    """By data set, the cells whose printed value is outside of our interval."""
+def starred(errors: Errors, wider: float = 1.0) -> dict[str, list[str]]:
+    """By data set, the cells whose printed value is outside of our interval, or of a wider one."""
     out: dict[str, list[str]] = {}
     for name, values in errors.items():
         for side, (key, _) in enumerate(SIDES):
             for i, head in enumerate(HEADS):
                 sample = values[:, i, side]
-                if abs(sample.mean() - PAPER[name][key][i]) > half_width(sample):
+                if abs(sample.mean() - PAPER[name][key][i]) > wider * half_width(sample):
                     out.setdefault(name, []).append(f"{head} {key}")
     return out
+
+
+def disagree(errors: Errors, heads: Sequence[str]) -> str:
+    """The data sets on which some of these columns are more than chance away from the paper's."""
+    far = starred(errors, TWO_MEANS)
+    names = [n for n, cells in far.items() if {c.split()[0] for c in cells} & set(heads)]
+    return f"all but {', '.join(names)}" if names else "all"
 
 
 def excess(errors: Errors) -> list[str]:
@@ -161,6 +171,9 @@ EXPLAINED = {
     "adult": "other features: the paper has 57 columns, of which we know the number only",
     "breast-cancer": "other features: how the paper gets from 81 columns to 26 is a guess",
     "absent": "other features: the paper has 70 columns, the obvious ones are 65",
+    "post-operative": "not explained. With 87 records, as in the authors' program for this data "
+    "set, and not the 86 of the text, descent without noise has 27.7±0.4 in and 33.9±1.3 out of "
+    "sample",
     "bank": "other features: the paper has 44 columns, the obvious ones are 43",
 }
 
@@ -173,15 +186,25 @@ def differences(errors: Errors) -> list[str]:
     if bounded:
         out.append(
             f"* (OPT) on {', '.join(bounded)}: other noise. The paper's is made for a loss of its "
-            "own (slopes of 1,000 away from 0) and a partition of which the text gives neither "
-            "place nor number; it makes steps longer, which is why it beats descent *without* "
-            "noise there and cannot here. Ours is the optimum for the mean absolute error."
+            "own, |x| near 0 with slopes of 1,000 away from it; where these begin is not printed. "
+            "The paper says that this loss, and not l1 or l2, is why its (OPT) beats even descent "
+            "*without* noise. Ours is the optimum for the mean absolute error, and does not."
         )
+    far = starred(errors, TWO_MEANS)
+    chance = []
     for name, cells in found.items():
         rest = [c for c in cells if not c.startswith("(OPT)")]
-        if rest:
-            reason = EXPLAINED.get(name, "not explained; a difference of two means over splits")
-            out.append(f"* {name}: {', '.join(rest)}: {reason}.")
+        beyond = [c for c in rest if c in far.get(name, [])]
+        if beyond:
+            reason = EXPLAINED.get(name, "not explained")
+            out.append(f"* {name}: {', '.join(beyond)}: {reason}.")
+        if len(rest) > len(beyond):
+            chance.append(f"{name} {', '.join(c for c in rest if c not in beyond)}")
+    if chance:
+        out.append(
+            "* Within what two means over random splits differ by, if the paper's is over splits "
+            f"of its own: {'; '.join(chance)}."
+        )
     return out
 
 
@@ -207,7 +230,7 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--splits", type=int, default=100)
     parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--work", type=float, default=3.3e10, help="for each data set")
+    parser.add_argument("--work", type=float, default=6e10, help="for each data set")
     parser.add_argument("--keep", type=Path, help="results are read from here and kept here")
     given = parser.parse_args()
     names = uci.NAMES
@@ -224,8 +247,10 @@ def main() -> None:
         if n in names
     }
     cells = 2 * len(HEADS) * len(loud)
-    outside = sum(map(len, starred(loud).values()))
+    outside, beyond = (sum(map(len, starred(loud, w).values())) for w in (1.0, TWO_MEANS))
     command = f"python docs/reproduce/coordinate_descent.py --data DIR{' --quick' * given.quick}"
+    if given.work != parser.get_default("work"):
+        command += f" --work {given.work:g}"
     text = [
         "# Coordinate descent: Table 3 of Selvi, Liu, Wiesemann (2024)",
         "",
@@ -246,14 +271,17 @@ def main() -> None:
         "",
         "* *Start and scale.* Descent starts at a random point of [-1, 1]^d, and columns but the "
         "constant are centred and divided by their largest absolute value: so the authors' "
-        "published programs have it. With this our PCD column is the paper's.",
+        "published programs have it. With this our PCD column agrees with the paper's on "
+        f"{disagree(loud, ('PCD',))}.",
         "* *Records.* The paper's 160 records of spect are the 80 training records of the "
-        "original, each of them twice: with these all columns agree, with all 267 none does. "
-        "Records are therefore in the training and the test part at once, there.",
+        "original, each of them twice: with these the columns agree, with all 267 descent without "
+        "noise has 16.1 and 17.9 in the place of the printed 19.6 and 23.7. Records are therefore "
+        "in the training and the test part at once, there.",
         "* *Noise.* With noise for the sensitivity 2 that the paper derives, and that its programs "
-        "use, **noise does next to no harm**; see the last table. **With ten times this noise all "
-        "columns agree**, on every data set whose features we know. We tried 4, 8, 10, 12, 15, 16 "
-        "and 32 on five data sets, in sample; 10 fits all four noises at once. Where the factor "
+        "use, **noise does next to no harm**; see the last table. **With ten times this noise GN, "
+        f"(GN), TLN and OPT agree with the paper's** on {disagree(loud, HEADS[:4])}. We tried 4, "
+        "8, 10, 12, 15, 16 and 32 on five data sets, in sample; 10 fits all four noises at once. "
+        "Where the factor "
         "comes from neither the text nor the programs say. The tables that follow have it.",
         "",
         "What noise adds to the error in sample, in brackets the paper's:",
@@ -274,18 +302,20 @@ def main() -> None:
         "",
         "## Where we differ",
         "",
-        f"{outside} of {cells} cells are starred. The paper's means have intervals as wide as "
-        "ours, which are not printed: of cells that agree, one in six is outside by chance.",
+        f"{outside} of {cells} cells are starred, {beyond} of them by more than {TWO_MEANS:.2f} "
+        "intervals. The paper's means, over as many splits, have intervals too, which are not "
+        "printed. The cells of a data set share their splits: they are off together or not at all. "
+        "Agreement is meant in this sense on this page.",
         "",
         *differences(loud),
         "* colon-cancer is not among our data.",
         "",
         "Guesses, made by looking at the paper's numbers of columns and at its errors *without* "
-        "noise: dermatology has its age as a number and its classes cut between 2 and 3 (five "
-        "other cuts and all single classes were tried); absent is cut above 3 hours (five cuts "
-        "tried); adult knows one country from all others; values of breast-cancer that fewer than "
-        "8 % have are one value (eight groupings tried); bank has day, campaign and previous as "
-        "numbers.",
+        "noise: dermatology has its age as a number and its classes cut between 2 and 3 (two other "
+        "groups and each single class were tried); absent is cut above 3 hours (five cuts, and "
+        "five other choices of columns); adult knows one country from all others (one other "
+        "coding); values of breast-cancer that fewer than 8 % have are one value (eight other "
+        "groupings); bank has day, campaign and previous as numbers (one other coding).",
         "",
         "## Draws, time, and noise that depends on the answer",
         "",
