@@ -49,10 +49,13 @@ def check_region(region: Any, *, name: str = "region") -> BaseGeometry:
         raise ValueError(f"{name} ({region.wkt}) must not be empty")
     if not np.isfinite(shapely.get_coordinates(region)).all():
         raise ValueError(f"{name} must have finite coordinates")
-    if not region.is_valid:
-        raise ValueError(f"{name} must be valid: {shapely.is_valid_reason(region)}")
-    if not 0.0 < region.area < math.inf:
-        raise ValueError(f"{name} (area {region.area}) must have a positive, finite area")
+    with np.errstate(all="ignore"):  # coordinates may overflow on the way to being refused
+        valid, area = region.is_valid, region.area
+        reason = "" if valid else shapely.is_valid_reason(region)
+    if not valid:
+        raise ValueError(f"{name} must be valid: {reason}")
+    if not 0.0 < area < math.inf:
+        raise ValueError(f"{name} (area {area}) must have a positive, finite area")
     return region
 
 
