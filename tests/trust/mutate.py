@@ -99,6 +99,9 @@ def explained() -> dict[str, str]:
 def install(module: types.ModuleType, tree: ast.Module) -> None:
     """Replace the code of a module's functions in place; raises what importing it would raise."""
     old = dict(vars(module))
+    # What a module registers is registered already, and changed in place.
+    kept = [n for n in tree.body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Call))]
+    tree = ast.Module(kept, [])
     exec(compile(tree, module.__file__ or "mutant", "exec"), vars(module))
     for name, value in old.items():
         new = vars(module).get(name)
