@@ -48,14 +48,14 @@ class Mutant:
     """A change of one place of one module.
 
     ``function`` is the outermost function or method around it, "" outside of all; ``change`` is
-    unique in there, whatever the line.
+    unique in there, whatever the line. ``build`` makes the changed module.
     """
 
     module: str
     function: str
     line: int
     change: str
-    tree: ast.Module
+    build: Callable[[], ast.Module]
 
     @property
     def key(self) -> str:
@@ -73,25 +73,29 @@ def count(path: Path) -> int:
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
-    """Every single change of a file, one made at a time."""
+    """Every single change of a file."""
     source = path.read_text()
     name = path.relative_to(SOURCE).as_posix()
-    places = functions(ast.parse(source))
+    tree = ast.parse(source)
+    places = functions(tree)
     seen: dict[tuple[str, str], int] = {}
-    for number in range(count(path)):
-        tree = ast.parse(source)
-        node, words, apply = next(itertools.islice(_changes(tree), number, None))
+    for number, (node, words, _) in enumerate(_changes(tree)):
         before = ast.unparse(node) if not isinstance(node, ast.Raise) else "raise"
-        line = node.lineno
-        apply()
-        ast.fix_missing_locations(tree)
-        function = around(places, line)
+        function = around(places, node.lineno)
         change = f"{words} in `{before[:80]}`"
         # The same change in several places of a function: each has its number.
         again = seen[function, change] = seen.get((function, change), 0) + 1
         if again > 1:
             change += f" ({again})"
-        yield Mutant(name, function, line, change, tree)
+        build = functools.partial(_changed, source, number)
+        yield Mutant(name, function, node.lineno, change, build)
+
+
+def _changed(source: str, number: int) -> ast.Module:
+    tree = ast.parse(source)
+    _, _, apply = next(itertools.islice(_changes(tree), number, None))
+    apply()
+    return ast.fix_missing_locations(tree)
 
 
 def functions(tree: ast.Module) -> list[tuple[int, int, str]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import collections
 import contextlib
+import functools
 import gc
 import importlib
 import io
@@ -203,8 +204,8 @@ def get_to_know(items: list[pytest.Item], package: str) -> list[Known]:
     return out
 
 
-def killer(mutants: list[Mutant], tests: list[Known]) -> int | None:
-    """The first test that fails with mutants in place, by its number; -1 if none had to run."""
+def failing(mutants: list[Mutant], tests: list[Known], most: int = 1) -> list[int]:
+    """The first tests that fail with mutants in place, by number; -1 if none had to run."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -213,7 +214,7 @@ def killer(mutants: list[Mutant], tests: list[Known]) -> int | None:
 
         def notice(*_: object) -> None:
             if os.getpid() == me:  # and not a process that a test started
-                os.write(write, str(at).encode())
+                os.write(write, b"%d " % at)
             os._exit(0)
 
         try:
@@ -227,12 +228,15 @@ def killer(mutants: list[Mutant], tests: list[Known]) -> int | None:
             os.dup2(devnull, 2)
             for mutant in mutants:
                 dotted = "opendp_optimal." + mutant.module.removesuffix(".py").replace("/", ".")
-                install(importlib.import_module(dotted), mutant.tree)
+                install(importlib.import_module(dotted), mutant.build())
             forget()
             for number, known in enumerate(tests):
                 at = number
                 if not passes(known.item):
-                    notice()
+                    most -= 1
+                    if most == 0:
+                        notice()
+                    os.write(write, b"%d " % at)
         except BaseException:
             notice()
         finally:
@@ -241,9 +245,7 @@ def killer(mutants: list[Mutant], tests: list[Known]) -> int | None:
     with os.fdopen(read, "rb") as stream:
         said = stream.read()
     _, status = os.waitpid(child, 0)
-    if status:
-        return -1  # the interpreter crashed
-    return int(said) if said else None
+    return [-1] if status else [int(number) for number in said.split()]  # or it crashed
 
 
 class Ordering:
@@ -276,29 +278,32 @@ def try_all(tests: list[Known], package: str, chosen: Iterable[Mutant], score: S
     """Try mutants one after another; what happens goes to ``score``."""
     # The same source put in again must survive, or a kill means nothing.
     same = [
-        Mutant(f"{package}/{name}.py", "", 0, "nothing", ast.parse(path.read_text()))
-        for name, path in ((n, SOURCE / package / f"{n}.py") for n in modules(package))
+        Mutant(f"{package}/{name}.py", "", 0, "nothing", functools.partial(ast.parse, source))
+        for name in modules(package)
+        for source in [(SOURCE / package / f"{name}.py").read_text()]
     ]
-    found = killer(same, tests)
-    if found is not None:
-        culprit = tests[found].item.nodeid if found >= 0 else "all"
-        raise RuntimeError(f"the tests of {package} fail without a mutant: {culprit}")
+    wrong = failing(same, tests, len(tests))
+    if -1 in wrong:
+        raise RuntimeError(f"{package} cannot be put in again as it is")
+    for number in wrong:
+        print(f"left out, fails without a mutant: {tests[number].item.nodeid}", file=sys.stderr)
+    tests = [known for number, known in enumerate(tests) if number not in wrong]
     ordering = Ordering(tests)
     gc.collect()
     gc.freeze()  # what a forked copy never touches is never copied
     for mutant in chosen:
         mine = ordering.of(mutant)
-        found = killer([mutant], mine)
+        found = failing([mutant], mine)
         score.tried += 1
-        if found is None:
+        if not found:
             score.survivors.append(mutant)
             print(f"survived {len(mine)} tests: {mutant}", file=sys.stderr, flush=True)
         else:
             score.killed += 1
             if score.tried % 100 == 0:
                 print(f"{score.tried} tried", file=sys.stderr, flush=True)
-            if found >= 0:
-                ordering.remember(mutant, mine[found])
+            if found[0] >= 0:
+                ordering.remember(mutant, mine[found[0]])
 
 
 class Hijacked:

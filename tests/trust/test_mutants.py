@@ -35,7 +35,7 @@ def test_changes_are_distinct_and_all_made(tmp_path, monkeypatch):
     assert count(path) == len(found) == 3
     assert {m.change.partition(" in ")[0] for m in found} == {"Gt to GtE", "Gt to LtE", "dropped"}
     assert {m.function for m in found} == {"larger"}
-    assert len({ast.unparse(m.tree) for m in found}) == 3
+    assert len({ast.unparse(m.build()) for m in found}) == 3
 
 
 def test_a_mutant_put_in_is_what_others_call():
