@@ -1,27 +1,34 @@
 """The evidence: every attack and fault, how often it was tried, what became of it.
 
-    python -m tests.trust.evidence              everything, an hour of one core; writes the page
+    python -m tests.trust.evidence              everything, most of an hour; writes the page
     python -m tests.trust.evidence --quick      a hundredth of it; prints only
     python -m tests.trust.evidence fuzz kills   these stages; prints only
 
-The page is written by a run of everything and by nothing else. Two processes work at a time.
+Two processes work at a time. A part that is done leaves its rows in ``build/trust`` together with a
+digest of the code that it is about, and is not run again until that code changes (``--fresh``: run
+it all the same); so a run that was interrupted goes on where it was. The page is written when
+everything is done, and by nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import multiprocessing
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "build" / "trust"
 PAGE = ROOT / "docs" / "reference" / "trust-evidence.md"
 WORKERS = 2
 
@@ -216,7 +223,7 @@ STAGES: dict[str, Stage] = {
     "mutation": mutation,
     "bounds": bounds,
 }
-SLOWEST = ("bounds", "mutation", "fuzz")
+SLOWEST = ("fuzz", "mutation", "bounds")
 """Begun first, in this order, so that both processes have something to do until the end."""
 
 
@@ -229,15 +236,75 @@ def parts(stage: str) -> list[str]:
     return {"mutation": list(SHARE), "bounds": ["lowest", "newest"]}.get(stage, [""])
 
 
-def run_part(stage: str, part: str, scale: float) -> list[Row]:
+CORE, PLUGINS, OURS = "opendp_optimal/**/*.py", "plugins/*/opendp_optimal_*/*.py", "tests/trust/"
+ABOUT: dict[str, tuple[str, ...]] = {
+    "planted": (CORE, OURS + "planted.py"),
+    "audits": (CORE, PLUGINS, OURS + "mechanisms*.py"),
+    "floats": (CORE, PLUGINS, OURS + "mechanisms*.py", OURS + "test_floats.py"),
+    "timing": (CORE, PLUGINS, OURS + "mechanisms*.py", OURS + "test_timing.py"),
+    "flips": (CORE, OURS + "fuzz_core.py"),
+    "kills": (CORE, OURS + "writers.py"),
+    "independent": (CORE, OURS + "bundled.py"),
+    "bounds": ("pyproject.toml", CORE, OURS + "bounds.py"),
+}
+"""The code that a stage is about."""
+
+
+def about(stage: str, part: str) -> tuple[str, ...]:
+    """The code that a part of a stage is about, as patterns of files."""
+    if stage == "mutation":
+        from tests.trust.mutate import TESTS
+
+        tests = tuple(t if t.endswith(".py") else f"{t}/*.py" for t in TESTS[part])
+        return (f"opendp_optimal/{part}/*.py", *tests, OURS + "mut*.py", OURS + "survivors.toml")
+    if stage == "fuzz":
+        word = part.split()[0]
+        plugin = f"plugins/{word}/opendp_optimal_{word}/*.py"
+        known = (ROOT / "plugins" / word).is_dir()
+        code = plugin if known else PLUGINS if "data of" in part else CORE
+        return (code, OURS + "fuzz*.py", OURS + "hostile.py")
+    return ABOUT[stage]
+
+
+def digest(stage: str, part: str, scale: float) -> str:
+    """A fingerprint of that code."""
+    found = hashlib.sha256(f"{stage}/{part}/{scale}".encode())
+    for pattern in about(stage, part):
+        for path in sorted(ROOT.glob(pattern)):
+            found.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
+    return found.hexdigest()
+
+
+def place_of(stage: str, part: str) -> Path:
+    """Where the rows of a part are kept."""
+    return FOLDER / (re.sub(r"\W+", "-", f"{stage} {part}".strip()) + ".json")
+
+
+def known(stage: str, part: str, scale: float) -> list[Row] | None:
+    """The rows of a part whose code has not changed since it was run."""
+    place = place_of(stage, part)
+    kept = json.loads(place.read_text()) if place.is_file() else {}
+    if kept.get("digest") != digest(stage, part, scale):
+        return None
+    return [Row(**{**row, "notes": tuple(row["notes"])}) for row in kept["rows"]]
+
+
+def run_part(stage: str, part: str, scale: float, fresh: bool) -> list[Row]:
     """Run in a process of its own, with a cache of its own; prints rows as they come."""
-    rows = []
+    kept = None if fresh else known(stage, part, scale)
+    if kept is not None:
+        return kept
+    mine, rows = digest(stage, part, scale), []
     with tempfile.TemporaryDirectory() as folder:
         os.environ["OPENDP_OPTIMAL_CACHE"] = folder
         for row in STAGES[stage](scale, part):
             rows.append(row)
             mark = "ok" if row.good else "NO"
             print(f"{mark}  {row.group:9} {row.what:45} {row.tries:>9,}  {row.result}", flush=True)
+    if scale >= 1 and all(row.good for row in rows):
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        content = {"digest": mine, "rows": [asdict(row) for row in rows]}
+        place_of(stage, part).write_text(json.dumps(content, indent=1) + "\n")
     return rows
 
 
@@ -246,9 +313,9 @@ def page(rows: list[Row]) -> str:
     lines = [
         "# Evidence",
         "",
-        "Written by `make trust`, all of it in one run. What was tried, how often, and what became",
-        "of it; how each is done is in `tests/trust`, what it means in",
-        "[security](../explanation/security.md).",
+        "Written by `make trust`. What was tried, how often, and what became of it; how each is",
+        "done is in `tests/trust`, what it means in [security](../explanation/security.md). A part",
+        "is measured again when the code that it is about has changed.",
         "",
         "| kind | attack or fault | tries | result | |",
         "|---|---|---:|---|---|",
@@ -277,15 +344,22 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("stages", nargs="*", metavar="stage", help=", ".join(STAGES))
     parser.add_argument("--quick", action="store_true", help="a hundredth of the tries")
+    parser.add_argument("--fresh", action="store_true", help="run again what is known")
+    parser.add_argument("--page", action="store_true", help="only the page, of what is known")
     parser.add_argument("--part", help="only this part of a stage")
     options = parser.parse_args(argv)
     wanted = options.stages or list(STAGES)
     units = [(s, p) for s in wanted for p in parts(s) if options.part in (None, p)]
+    if options.page:
+        missing = "not measured since its code changed"
+        found = [known(*u, 1.0) or [Row(u[0], u[1] or "all", 0, missing, False)] for u in units]
+        PAGE.write_text(page([row for rows in found for row in rows]))
+        return 0
     first = sorted(units, key=lambda unit: [*SLOWEST, unit[0]].index(unit[0]))
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(WORKERS, mp_context=spawn, max_tasks_per_child=1) as pool:
         scale = 0.01 if options.quick else 1.0
-        running = {unit: pool.submit(run_part, *unit, scale) for unit in first}
+        running = {unit: pool.submit(run_part, *unit, scale, options.fresh) for unit in first}
         rows = [row for unit in units for row in running[unit].result()]
     if not (options.quick or options.stages or options.part):
         PAGE.write_text(page(rows))

@@ -97,13 +97,13 @@ def _mutate_arrays(rng: random.Random, arrays: dict[str, Any]) -> dict[str, Any]
 
 def _candidate(rng: random.Random, module: Any, sealed: Sealed) -> bytes:
     """The file damaged, damaged and sealed again, or made of other parts."""
-    kind = rng.randrange(64)
-    if kind < 62:
+    kind = rng.randrange(128)
+    if kind < 126:
         candidate = mutate_bytes(rng, sealed.data)
-        if kind >= 54:
+        if kind >= 110:
             candidate = candidate[:-32] + hashlib.sha256(candidate[:-32]).digest()
         return candidate
-    if kind == 62:
+    if kind == 126:
         return format.seal(module.MAGIC, sealed.header, _mutate_arrays(rng, sealed.arrays))
     changed = mutate_json(rng, sealed.header)
     if not isinstance(changed, dict):
