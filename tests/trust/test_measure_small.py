@@ -218,6 +218,7 @@ def test_integer_sensitivities():
     assert [of(n) for n in (1, 2, 64, 65)] == [1, 2, 64, None]
     assert of(1, 1e-4) == 1
     assert of(2, 0.01) == 2
+    assert of(2, 0.00999) is None
     assert of(3, 0.01) is None
 
 
