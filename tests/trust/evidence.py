@@ -53,7 +53,7 @@ def planted(scale: float, part: str) -> Iterator[Row]:
     from tests.trust import planted as bugs
     from tests.trust.test_audit import run
 
-    tries = max(1, round(10 * scale))
+    tries = max(1, round(5 * scale))
     for bug in bugs.planted():
         caught = sum(run(bug).violated for _ in range(tries))
         yield Row("audit", f"planted: {bug.name}", tries, f"{caught} caught", caught == tries)
@@ -68,7 +68,7 @@ def audits(scale: float, part: str) -> Iterator[Row]:
     from tests.trust.mechanisms import cases
 
     for case in cases():
-        draws = max(1000, round(10_000 * scale))
+        draws = max(1000, round(5_000 * scale))
         found = audit(case.release, case.x, case.x_prime, case.epsilon, case.delta, draws=draws)
         result = f"delta at least {found.lower:.2g}, claimed {case.delta:.2g}"
         yield Row("audit", f"measurement: {case.name}", 2 * draws, result, not found.violated)
@@ -79,7 +79,7 @@ def floats(scale: float, part: str) -> Iterator[Row]:
     from tests.trust import test_floats as attacks
     from tests.trust.mechanisms import naive
 
-    tries = max(1, round(5 * scale))
+    tries = max(1, round(3 * scale))
     for kind, pair in attacks.PAIRS.items():
         won = sum(attacks.attack(naive(kind), *pair, 1.0, 1e-6).violated for _ in range(tries))
         yield Row("floats", f"textbook: {kind}", tries, f"{won} broken", won == tries)
@@ -108,7 +108,7 @@ def timing(scale: float, part: str) -> Iterator[Row]:
     from tests.trust.mechanisms import cases
 
     for case in cases():
-        rounds, releases = max(20, round(100 * scale)), max(200, round(4000 * scale))
+        rounds, releases = max(20, round(60 * scale)), max(200, round(2000 * scale))
         value, noise = clock.by_value(case, rounds), clock.by_noise(case, releases)
         words = f"values {value:.2f}, noise {noise:.2f}; bound {clock.BOUND:g}"
         tries = rounds * len(clock.values(case)) + releases
