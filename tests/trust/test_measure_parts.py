@@ -13,7 +13,7 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 
-from opendp_optimal import compose, make_optimal, make_optimal_noise
+from opendp_optimal import compose, make_optimal, make_optimal_noise, then_optimal_noise
 from opendp_optimal.measure import _callback, bounded
 from opendp_optimal.measure.spaces import Space
 
@@ -22,7 +22,7 @@ composing = importlib.import_module("opendp_optimal.measure.compose")  # not the
 
 
 def test_tables_are_solved_to_a_thousandth_unless_told_otherwise():
-    for make in (make_optimal, make_optimal_noise):
+    for make in (make_optimal, make_optimal_noise, then_optimal_noise):
         assert inspect.signature(make).parameters["gap"].default == 1e-3
 
 
@@ -121,3 +121,17 @@ def test_plain_numbers_in_range_take_the_short_way(monkeypatch):
         assert isinstance(measurement(value), int)
     for other in (-(2**31) - 1, 2**31, True, 3.0, "3"):
         assert measurement(other) == ("the long way", other)
+
+
+def test_the_ends_of_integers_are_those_of_their_types():
+    # Asked anew: tests hold the table as it was when they were read.
+    for carrier, ends in importlib.import_module("opendp_optimal.measure.spaces").INTEGERS.items():
+        kind = np.iinfo({"i": "int", "u": "uint"}[carrier[0]] + carrier[1:].replace("size", "64"))
+        assert ends == (kind.min, kind.max)
+
+
+def test_a_target_that_is_not_divided_is_not_said_to_be():
+    real = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    with pytest.raises(ValueError, match="epsilon") as raised:
+        make_optimal_noise(*real, 1.0, (1e3, 1e-3))
+    assert "divided" not in str(raised.value)
