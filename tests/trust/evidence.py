@@ -30,7 +30,6 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "trust"
 PAGE = ROOT / "docs" / "reference" / "trust-evidence.md"
-WORKERS = 2
 
 
 @dataclass(frozen=True)
@@ -346,6 +345,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a hundredth of the tries")
     parser.add_argument("--fresh", action="store_true", help="run again what is known")
     parser.add_argument("--page", action="store_true", help="only the page, of what is known")
+    parser.add_argument("--workers", type=int, default=2, help="processes at a time")
     parser.add_argument("--part", help="only this part of a stage")
     options = parser.parse_args(argv)
     wanted = options.stages or list(STAGES)
@@ -357,7 +357,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     first = sorted(units, key=lambda unit: [*SLOWEST, unit[0]].index(unit[0]))
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(WORKERS, mp_context=spawn, max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor(options.workers, mp_context=spawn, max_tasks_per_child=1) as pool:
         scale = 0.01 if options.quick else 1.0
         running = {unit: pool.submit(run_part, *unit, scale, options.fresh) for unit in first}
         rows = [row for unit in units for row in running[unit].result()]
