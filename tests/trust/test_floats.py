@@ -31,9 +31,9 @@ PAIRS = {
 
 @pytest.mark.parametrize("kind", PAIRS)
 def test_the_attack_works_on_a_textbook_implementation(kind):
-    found = attack(naive(kind), *PAIRS[kind], 1.0, 1e-6)
+    # Twice as many draws as below: an attack that works must not fail by chance.
+    found = attack(naive(kind), *PAIRS[kind], 1.0, 1e-6, draws=2 * DRAWS)
     assert found.violated, found
-    assert found.lower > 0.05
 
 
 WITHIN = ((0.0, 1.0), (1.0 - 2**-40, 2.0 - 2**-40), (2.5, 3.5))
