@@ -22,6 +22,10 @@ composing = importlib.import_module("opendp_optimal.measure.compose")  # not the
 
 
 def test_tables_are_solved_to_a_thousandth_unless_told_otherwise():
+    real = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    make_optimal(*real)
+    then_optimal_noise(1.0, (1.0, 0.5))
+    assert make_optimal_noise(*real, 1.0, (1.0, 0.5)).table.gap <= 1e-3
     for make in (make_optimal, make_optimal_noise, then_optimal_noise):
         assert inspect.signature(make).parameters["gap"].default == 1e-3
 
