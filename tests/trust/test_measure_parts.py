@@ -132,6 +132,7 @@ def test_the_ends_of_integers_are_those_of_their_types():
     for carrier, ends in importlib.import_module("opendp_optimal.measure.spaces").INTEGERS.items():
         kind = np.iinfo({"i": "int", "u": "uint"}[carrier[0]] + carrier[1:].replace("size", "64"))
         assert ends == (kind.min, kind.max)
+        assert Space(carrier, "absolute").integer
 
 
 def test_a_target_that_is_not_divided_is_not_said_to_be():
