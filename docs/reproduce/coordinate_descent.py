@@ -273,9 +273,9 @@ def main() -> None:
         "constant are centred and divided by their largest absolute value: so the authors' "
         "published programs have it. With this our PCD column agrees with the paper's on "
         f"{disagree(loud, ('PCD',))}.",
-        "* *Records.* The paper's 160 records of spect are the 80 training records of the "
+        "* *Records.* The paper's 160 records of spect appear to be the 80 training records of the "
         "original, each of them twice: with these the columns agree, with all 267 descent without "
-        "noise has 16.1 and 17.9 in the place of the printed 19.6 and 23.7. Records are therefore "
+        "noise has 16.1 and 17.9 in the place of the printed 19.6 and 23.7. Records would then be "
         "in the training and the test part at once, there.",
         "* *Noise.* With noise for the sensitivity 2 that the paper derives, and that its programs "
         "use, **noise does next to no harm**; see the last table. **With ten times this noise GN, "
