@@ -116,3 +116,15 @@ def category_codes(columns: Any, lists: Sequence[npt.NDArray[Any]]) -> Codes:
             raise ValueError("Input X contains NaN.")
         out[:, j] = [index.get(v, -1) for v in values]
     return out
+
+
+def ends_of(values: Floats) -> tuple[Floats, Floats]:
+    """Smallest and largest values; a constant feature gets a range of length 1 around it.
+
+    :param values: one row for each record
+    """
+    low, high = values.min(axis=0), values.max(axis=0)
+    # Floats around a large constant may not have room for less.
+    constant = high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
+    room = np.where(constant, np.maximum(0.5, np.abs(low)), 0.0)
+    return low - room, high + room

@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import opendp.prelude as dp
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
 from sklearn.utils import check_random_state  # type: ignore[import-untyped]
 from sklearn.utils.multiclass import type_of_target  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
 
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import Plan, least_noise, plan
-from opendp_optimal_learn.naive_bayes import _ends_of
+from opendp_optimal_learn.classifier import PrivateClassifier
 from opendp_optimal_learn.notices import clipped, leaked
 from opendp_optimal_learn.releases import Releases
 
@@ -34,7 +33,7 @@ _TOLERATED = 0.16
 """Mean noise in one step of a coefficient from which more steps do more harm than good."""
 
 
-class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateLogisticRegression(PrivateClassifier):
     """Differentially private logistic regression for two classes, with an l1 penalty.
 
     Each iteration updates coordinates, in random order and one after the other, by a noisy partial
@@ -110,10 +109,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
-        """Two classes only; fits are random, and poor on the small data of the checks."""
+        """Two classes only."""
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
-        tags.classifier_tags.poor_score = True
         tags.classifier_tags.multi_class = False
         return tags
 
@@ -143,7 +140,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         ends = inputs.feature_bounds(self.bounds, X.shape[1])
         if ends is None:
             read.append("bounds")
-        self.lower_, self.upper_ = ends if ends is not None else _ends_of(X)
+        self.lower_, self.upper_ = ends if ends is not None else inputs.ends_of(X)
         if read:
             leaked(", ".join(read) + (" was" if len(read) == 1 else " were"))
         outside = ~np.isin(y, self.classes_)
@@ -234,17 +231,6 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             return lambda: secrets.SystemRandom().sample(range(width), updates)
         rng = check_random_state(self.random_state)
         return lambda: rng.choice(width, updates, replace=False)
-
-    def spent(self, delta: float | None = None) -> tuple[float, float]:
-        """The (epsilon, delta) of everything that ``fit`` has released, by composition.
-
-        With ``budget="per-statistic"`` this is the plain sum unless a delta is given; a delta of
-        1 there, or an infinite epsilon, means that nothing is guaranteed.
-
-        :param delta: the total delta to state it at
-        """
-        check_is_fitted(self, "coef_")
-        return self._plan.spent(delta, self._tables)
 
     def decision_function(self, X: Any) -> Floats:  # noqa: N803
         """Logarithms of the odds of the second class.

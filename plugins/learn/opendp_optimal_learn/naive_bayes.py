@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import opendp.prelude as dp
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
 from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data  # type: ignore[import-untyped]
 
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import plan
+from opendp_optimal_learn.classifier import PrivateClassifier
 from opendp_optimal_learn.notices import clipped, leaked
 from opendp_optimal_learn.releases import Releases
 
@@ -31,7 +31,7 @@ _LEAST_LOG = -700.0
 """Probabilities below the exponential of this count as that."""
 
 
-class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateNaiveBayes(PrivateClassifier):
     """Differentially private naive Bayes for numerical and categorical features.
 
     What is released are noisy counts of each class, counts of each category in each class, and
@@ -101,10 +101,8 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.least_deviation = least_deviation
 
     def __sklearn_tags__(self) -> Any:
-        """Fits are random, and poor on the small data of scikit-learn's checks."""
+        """Numbers only, unless categorical columns are named."""
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
-        tags.classifier_tags.poor_score = True
         tags.input_tags.categorical = self.categorical_features is not None
         return tags
 
@@ -143,7 +141,7 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ends = inputs.feature_bounds(self.bounds, values.shape[1])
         if ends is None and values.shape[1]:
             read.append("bounds")
-        self.lower_, self.upper_ = ends if ends is not None else _ends_of(values)
+        self.lower_, self.upper_ = ends if ends is not None else inputs.ends_of(values)
         if read:
             leaked(", ".join(read) + (" was" if len(read) == 1 else " were"))
         beyond = (values < self.lower_).any() or (values > self.upper_).any()
@@ -229,17 +227,6 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return released, max(deviation, self.least_deviation)
 
-    def spent(self, delta: float | None = None) -> tuple[float, float]:
-        """The (epsilon, delta) of everything that ``fit`` has released, by composition.
-
-        With ``budget="per-statistic"`` this is the plain sum unless a delta is given; a delta of
-        1 there, or an infinite epsilon, means that nothing is guaranteed.
-
-        :param delta: the total delta to state it at
-        """
-        check_is_fitted(self, "theta_")
-        return self._plan.spent(delta, self._tables)
-
     def predict_log_proba(self, X: Any) -> Floats:  # noqa: N803
         """Logarithms of the classes' probabilities.
 
@@ -279,15 +266,6 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         best = self.predict_log_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
-
-
-def _ends_of(values: Floats) -> tuple[Floats, Floats]:
-    """Smallest and largest values; a constant feature gets a range of length 1 around it."""
-    low, high = values.min(axis=0), values.max(axis=0)
-    # Floats around a large constant may not have room for less.
-    constant = high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
-    room = np.where(constant, np.maximum(0.5, np.abs(low)), 0.0)
-    return low - room, high + room
 
 
 def _tables(noisy: Releases, statistics: int, categorical: int, touched: int) -> tuple[Any, ...]:
