@@ -323,7 +323,7 @@ def page(rows: list[Row]) -> str:
         f"| {r.group} | {r.what} | {r.tries:,} | {r.result} | {'good' if r.good else '**NO**'} |"
         for r in rows
     ]
-    notes = [note for row in rows for note in row.notes]
+    notes = [note.removeprefix("`").split("` | ", 1) for row in rows for note in row.notes]
     lines += [
         "",
         "## Mutants that survive",
@@ -333,7 +333,7 @@ def page(rows: list[Row]) -> str:
         "",
         "| mutant | why it survives |",
         "|---|---|",
-        *(f"| {note} |" for note in notes),
+        *(f"| `` {key} `` | {why} |" for key, why in notes),
     ]
     return "\n".join(lines) + "\n"
 
