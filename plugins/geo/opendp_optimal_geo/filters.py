@@ -36,15 +36,18 @@ class Filter:
     """Lets mechanisms through as long as the sum of their prices stays within a capacity.
 
     :param capacity: the largest sum, an exact number
+    :param total: what was charged before
     """
 
     unit = "price"
     gaussian_only = False
 
-    def __init__(self, capacity: Any) -> None:
-        """Start with nothing charged."""
+    def __init__(self, capacity: Any, total: Any = 0) -> None:
+        """Start where it was left."""
         self.capacity = fraction("capacity", capacity)
-        self._total = Fraction(0)
+        self._total = fraction("total", total, zero=True)
+        if self._total > self.capacity:
+            raise ValueError(f"total ({total!r}) must be at most the capacity")
 
     @property
     def total(self) -> Fraction:

@@ -21,7 +21,7 @@ from opendp_optimal_geo.prices import Ledger, Ticks, Users
 from opendp_optimal_geo.projection import project
 from opendp_optimal_geo.regions import check_region
 from opendp_optimal_geo.scores import DistanceTo, Score, SignedDistance
-from opendp_optimal_geo.state import load_ledger, save_ledger
+from opendp_optimal_geo.state import exact, load_ledger, save_ledger
 from opendp_optimal_geo.threshold import Curator
 
 __all__ = ["Population"]
@@ -32,6 +32,17 @@ GRID = 2.0**-4
 PRIVACY = ("cgp", "gp", "approx-gp")
 METHODS = ("point", "distance")
 SAVED = ("budget", "privacy", "grid", "delta", "reach", "tight")
+
+
+def _central(written: Any, name: str) -> Filter:
+    """Return the filter of central queries as it was saved; its prices are Gaussian."""
+    try:
+        if not isinstance(written, list):
+            raise ValueError
+        capacity, total = map(exact, written)
+        return Filter(capacity, total)
+    except ValueError:
+        raise ValueError(f"path ({name}) must hold what is left of the central budget") from None
 
 
 class Population:
@@ -99,9 +110,9 @@ class Population:
             self.size, self._dimensions["data"] = self._gridded_shape("data")
         self.ledger = Ledger(self._filter().capacity, self.size)
         self.journal = None if journal is None else Path(journal)
-        self._curator = (
-            None if central_budget is None else Curator(range(self.size), budget=central_budget)
-        )
+        self._curator: Curator | None = None
+        if central_budget is not None:
+            self._curator = Curator(range(self.size), budget=central_budget, commit=self.commit)
         if self.journal is not None:
             self.save(self.journal)
 
@@ -184,6 +195,11 @@ class Population:
         return self.ledger.remaining()
 
     @property
+    def central_remaining(self) -> Fraction:
+        """What is left for central queries, exactly."""
+        return Fraction(0) if self._curator is None else self._curator.remaining
+
+    @property
     def halted(self) -> NDArray[np.bool_]:
         """Who was asked for more than was left, and answers no more."""
         return self.ledger.halted.copy()
@@ -201,6 +217,9 @@ class Population:
         :param path: file to replace
         """
         settings = {name: getattr(self, name) for name in SAVED}
+        if self._curator is not None:
+            central = self._curator.filter
+            settings["central"] = [str(central.capacity), str(central.total)]
         save_ledger(Path(path), self.ledger, settings)
 
     @classmethod
@@ -212,11 +231,15 @@ class Population:
         :param points: as before, or a callable that asks clients of their own
         :param path: file written by :meth:`save` or as a journal
         :param journal: file to go on writing to
-        :param options: ``size``, ``dimension``, ``central_budget``
+        :param options: ``size``, ``dimension``, and ``central_budget`` if there was none
         """
         ledger, settings = load_ledger(Path(path))
-        if not isinstance(settings, dict) or set(settings) != set(SAVED):
+        if not isinstance(settings, dict) or set(settings) - {"central"} != set(SAVED):
             raise ValueError(f"path ({Path(path).name}) must hold budgets with their settings")
+        if "central" in settings:
+            if "central_budget" in options:
+                raise ValueError("central_budget must be left out: the file says what is left")
+            options["central_budget"] = _central(settings.pop("central"), Path(path).name)
         population = cls(points, **settings, **options)
         if population.capacity != ledger.capacity:
             raise ValueError(
@@ -342,7 +365,16 @@ class Population:
         return queries.nearest(looker, k, share("beta", beta), baseline=baseline, progress=progress)
 
     def threshold(
-        self, region: Any, fraction: float, *, component: str = "data", **options: Any
+        self,
+        region: Any,
+        fraction: float,
+        *,
+        budget: Any,
+        method: str = "distance",
+        looks: Any = ("doubling", 10),
+        beta: float = 0.05,
+        baseline: bool = False,
+        component: str = "data",
     ) -> Answer:
         """Say whether fewer than a fraction of the users are inside a region, in the central model.
 
@@ -351,8 +383,13 @@ class Population:
 
         :param region: a shapely Polygon or MultiPolygon
         :param fraction: strictly between 0 and 1
+        :param budget: what the query may cost
+        :param method: the curator adds noise to the count ("distance"), or to whether each user is
+            inside before counting ("point")
+        :param looks: ("even", c), ("doubling", c), or prices that add up to the budget
+        :param beta: failure probability of the decision
+        :param baseline: one look at the whole price (BM_0 for "point", BM_1 for "distance")
         :param component: which data
-        :param options: ``budget``, ``looks``, ``beta``, ``baseline`` of :meth:`Curator.threshold`
         """
         if self._curator is None:
             raise ValueError("central_budget (None) must be given for central queries")
@@ -361,7 +398,13 @@ class Population:
             raise ValueError(f"component ({component!r}) must hold points of the plane")
         score = SignedDistance(check_region(region))
         return self._curator.threshold(
-            lambda users: score(data[np.asarray(users)] * self.grid) < 0.0, fraction, **options
+            lambda users: score(data[np.asarray(users)] * self.grid) < 0.0,
+            fraction,
+            budget=budget,
+            method=method,
+            looks=looks,
+            beta=beta,
+            baseline=baseline,
         )
 
     def release_points(

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import tempfile
 import zipfile
 import zlib
@@ -17,7 +18,7 @@ import numpy as np
 
 from opendp_optimal_geo.prices import WHOLE, Ledger
 
-FORMAT = "opendp-optimal-geo budgets 1"
+FORMAT = "opendp-optimal-geo budgets 2"
 _MALFORMED = (
     ValueError,
     TypeError,
@@ -45,7 +46,7 @@ def save_ledger(path: Path, ledger: Ledger, settings: dict[str, Any]) -> None:
     data = body.getvalue()
     header = {
         "format": FORMAT,
-        "capacity": [str(ledger.capacity.numerator), str(ledger.capacity.denominator)],
+        "capacity": str(ledger.capacity),
         "size": ledger.size,
         "settings": settings,
         "crc32": zlib.crc32(data),
@@ -80,14 +81,14 @@ def load_ledger(path: Path) -> tuple[Ledger, dict[str, Any]]:
             raise ValueError("another format")
         if len(data) != header["bytes"] or zlib.crc32(data) != header["crc32"]:
             raise ValueError("not whole")
-        top, bottom = header["capacity"]
+        capacity = exact(header["capacity"])
         settings = header["settings"]
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             paid, halted = arrays["paid"], arrays["halted"]
         # No memory is taken for a size that the arrays do not have.
         if paid.shape != (int(header["size"]),):
             raise ValueError("wrong sizes")
-        ledger = Ledger(Fraction(int(top), int(bottom)), int(header["size"]))
+        ledger = Ledger(capacity, int(header["size"]))
         if paid.shape != (ledger.size,) or halted.shape != (ledger.size,):
             raise ValueError("wrong sizes")
         if paid.dtype != np.int64 or (paid < 0).any() or (paid > WHOLE).any():
@@ -96,6 +97,13 @@ def load_ledger(path: Path) -> tuple[Ledger, dict[str, Any]]:
         raise ValueError(f"path ({path.name}) must hold saved budgets: {error}") from None
     ledger.restore(paid, halted)
     return ledger, settings
+
+
+def exact(text: Any) -> Fraction:
+    """Read a number that was written as a fraction of two whole numbers, and nothing else."""
+    if not isinstance(text, str) or not re.fullmatch(r"[0-9]{1,999}(/[1-9][0-9]{0,999})?", text):
+        raise ValueError("not a fraction")
+    return Fraction(text)
 
 
 def _sync_folder(folder: Path) -> None:

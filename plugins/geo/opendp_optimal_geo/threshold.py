@@ -1,4 +1,10 @@
-"""The central model: one curator, one budget, neighbours differ in one record (appendix C)."""
+"""The central model: one curator, one budget, neighbours differ in one record (appendix C).
+
+A record changes the count of those that satisfy a predicate by one at most, and one of their truth
+values: as a vector these move by one at most in the Euclidean metric, too. So Gaussian noise of
+the same price can go to the count (the paper's triple, "distance") or, as users of a population
+send noisy points, to every truth value before anybody counts ("point").
+"""
 
 from __future__ import annotations
 
@@ -10,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from opendp_optimal.spec.exact import float_down
+from opendp_optimal_geo._checks import choice, positive, share
 from opendp_optimal_geo._checks import fraction as exact_fraction
-from opendp_optimal_geo._checks import positive, share
 from opendp_optimal_geo.answers import Answer, Round
 from opendp_optimal_geo.bounds import gaussian_radius
 from opendp_optimal_geo.filters import CgpFilter, Filter
@@ -28,6 +34,7 @@ class Curator:
     :param records: the data; their number is public
     :param budget: rho in all, or a filter: :class:`CgpFilter`, or :class:`ApproxGpFilter` or
         :class:`GaussianFilter` with reach 1 for (epsilon, delta)
+    :param commit: called when a look is paid, before it is run: writes down what is left
 
     >>> incomes = np.arange(1000) * 100
     >>> curator = Curator(incomes, budget=1.0)
@@ -36,12 +43,15 @@ class Curator:
     (True, True)
     """
 
-    def __init__(self, records: Any, *, budget: Any) -> None:
+    def __init__(
+        self, records: Any, *, budget: Any, commit: Callable[[], None] = lambda: None
+    ) -> None:
         """Keep the records behind the filter."""
         if len(records) < 1:
             raise ValueError("records (0) must be at least one")
         self.records = records
         self.filter = budget if isinstance(budget, Filter) else CgpFilter(budget)
+        self.commit = commit
 
     @property
     def remaining(self) -> Fraction:
@@ -54,6 +64,7 @@ class Curator:
         fraction: float,
         *,
         budget: Any,
+        method: str = "distance",
         looks: Any = ("doubling", 10),
         beta: float = 0.05,
         baseline: bool = False,
@@ -65,11 +76,14 @@ class Curator:
         :param predicate: called with all records; returns a truth value for each
         :param fraction: strictly between 0 and 1
         :param budget: what the query may cost
+        :param method: noise is added to the count ("distance") or to the truth value of each of n
+            records ("point"), which makes the error of the count sqrt(n) times as large
         :param looks: ("even", c), ("doubling", c), or prices that add up to the budget
         :param beta: failure probability of the decisions
-        :param baseline: one look at the whole price (BM_1)
+        :param baseline: one look at the whole price (BM_0 for "point", BM_1 for "distance")
         """
         size = len(self.records)
+        released = size if choice("method", method, ("point", "distance")) == "point" else 1
         limit = share("fraction", fraction) * size
         beta, price = share("beta", beta), exact_fraction("budget", budget)
         split = shares(("even", 1) if baseline else looks, positive("budget", budget))
@@ -91,12 +105,14 @@ class Curator:
             cost = price - used if last else Fraction(float_down(price * Fraction(part)))
             if not self.filter.charge(cost, gaussian=True):  # pragma: no cover (checked above)
                 raise ValueError("budget must be at most what is left")
+            self.commit()
             used += cost
-            noisy = true_count + _noise(cost)
+            noisy = true_count + _noise(cost, released)
             weighted += float(cost) * noisy
             average = weighted / float(used)
             per_look = beta if baseline else beta / len(split)
-            width = gaussian_radius(1, per_look) / math.sqrt(2.0 * float(used)) + STEP
+            deviation = math.sqrt(released / (2.0 * float(used)))
+            width = gaussian_radius(1, per_look) * deviation + released * STEP
             inside, outside = average < limit - width, average > limit + width
             decided = (inside or outside) and not baseline
             rounds.append(
@@ -116,7 +132,7 @@ class Curator:
         )
 
 
-def _noise(cost: Fraction) -> float:
-    """Return Gaussian noise of variance 1 / (2 cost), on the grid."""
+def _noise(cost: Fraction, released: int) -> float:
+    """Return the sum of the noise of so many releases, each of variance 1 / (2 cost)."""
     rate = float_down(cost * Fraction(STEP) ** 2)
-    return float(gaussian_noise(rate, 1)[0]) * STEP
+    return float(gaussian_noise(rate, released).sum()) * STEP

@@ -1,12 +1,21 @@
 """The lemmas' failure probabilities, with exact binomial tails; and that the tests can fail."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from geo_tails import too_many
+from scipy.stats import binom
 
-from opendp_optimal_geo import Population, gaussian_radius, laplace_radius, rectangle
+from opendp_optimal_geo import (
+    Curator,
+    Population,
+    gaussian_radius,
+    laplace_radius,
+    rectangle,
+    threshold,
+)
 from opendp_optimal_geo._looker import GridLooker
 from opendp_optimal_geo.noise import gaussian_noise, laplace_noise, planar_laplace_noise
 
@@ -114,17 +123,58 @@ def test_error_bounds_of_counts_and_densities(method, baseline):
     assert not too_many(failures[1], RUNS // 2, BETA)
 
 
-def test_threshold_decisions():
-    """Corollary C.1, right at the threshold's edge."""
-    from opendp_optimal_geo import Curator
+CENTRAL = {"distance": 0.02, "point": 20.0}
+"""Budgets with the same error: noise goes to one count, or to 1,000 truth values."""
 
+
+@pytest.mark.parametrize("method", ["point", "distance"])
+def test_threshold_decisions(method):
+    """Corollary C.1, right at the threshold's edge."""
+    assert not too_many(wrong_thresholds(method), RUNS, BETA)
+
+
+@pytest.mark.parametrize("method", ["point", "distance"])
+def test_threshold_decisions_can_fail(method, monkeypatch):
+    """With widths a quarter as wide, decisions are wrong far too often."""
+    monkeypatch.setattr(threshold, "gaussian_radius", lambda *args: gaussian_radius(*args) / 4.0)
+    assert too_many(wrong_thresholds(method), RUNS, BETA)
+
+
+def wrong_thresholds(method):
+    curator = Curator(np.arange(1000), budget=RUNS * 20.0)
     wrong = 0
     for _ in range(RUNS):
-        curator = Curator(np.arange(1000), budget=1.0)
-        answer = curator.threshold(lambda x: x < 503, 0.5, budget=0.02, beta=BETA)
+        answer = curator.threshold(
+            lambda x: x < 503, 0.5, budget=CENTRAL[method], beta=BETA, method=method
+        )
         decided = answer.rounds[-1].inside + answer.rounds[-1].outside
         wrong += bool(decided and answer.value)
-    assert not too_many(wrong, RUNS, BETA)
+    return wrong
+
+
+@pytest.mark.parametrize("method", ["point", "distance"])
+def test_threshold_baselines(method):
+    """BM_0 and BM_1 look once, pay all, and state an error that they seldom exceed."""
+    price, size = CENTRAL[method], 1000
+    curator = Curator(np.arange(size), budget=RUNS * 20.0)
+    yes = 0
+    for _ in range(RUNS):
+        answer = curator.threshold(
+            lambda x: x < 500, 0.5, budget=price, method=method, baseline=True
+        )
+        assert len(answer.rounds) == 1
+        assert answer.saving == 0.0
+        yes += answer.value
+    # The count is right at the threshold: as many answers are yes as no.
+    assert binom.cdf(yes, RUNS, 0.5) > 1e-6
+    assert binom.sf(yes - 1, RUNS, 0.5) > 1e-6
+    released = size if method == "point" else 1
+    expected = gaussian_radius(1, 0.05) * math.sqrt(released / (2.0 * price))
+    assert expected <= answer.error_bound <= expected + 1.0
+    noise = np.array([threshold._noise(Fraction(price), released) for _ in range(RUNS)])
+    beyond = int((np.abs(noise) > expected).sum())
+    assert not too_many(beyond, RUNS, 0.05)
+    assert too_many(int((np.abs(noise) > expected / 4.0).sum()), RUNS, 0.05)
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 10])

@@ -313,8 +313,18 @@ def test_central_threshold():
     assert people.threshold(SQUARE, few + 0.2, budget=0.5).value is True
     assert people.threshold(SQUARE, max(0.001, few - 0.03), budget=0.25).value is False
     assert not people.ledger.paid.any()  # the users' own budgets are another matter
-    with pytest.raises(ValueError, match="left"):
-        people.threshold(SQUARE, 0.5, budget=1.0)
+    left = people.central_remaining
+    for options, reason in (
+        ({"budget": 1.0}, "left"),
+        ({"budget": 0.1, "method": "points"}, "method"),
+        ({"budget": 0.1, "looks": (0.05, 0.04)}, "looks"),
+        ({"budget": 0.1, "beta": 0.0}, "beta"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            people.threshold(SQUARE, 0.5, **options)
+    assert people.central_remaining == left
+    assert people.threshold(SQUARE, 0.99, budget=0.25, method="point", baseline=True).value is True
+    assert people.central_remaining == left - Fraction(1, 4)
 
 
 def test_density_map():

@@ -3,7 +3,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from opendp_optimal_geo import Population
+from opendp_optimal_geo import Population, rectangle, threshold
 from opendp_optimal_geo.prices import Ledger
 from opendp_optimal_geo.state import load_ledger, save_ledger
 
@@ -56,6 +56,43 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
         save_ledger(path, ledger, {})
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["budgets"]
+
+
+def test_the_central_budget_is_saved(tmp_path, monkeypatch):
+    journal = tmp_path / "budgets"
+    people = Population(POINTS, budget=1.0, central_budget=0.75, journal=journal)
+    written = []
+    honest = threshold.gaussian_noise
+
+    def noise(*args):
+        written.append(Population.restore(POINTS, journal).central_remaining)
+        if len(written) == 3:
+            raise RuntimeError("lost the power")
+        return honest(*args) * 0  # at the threshold: never decided
+
+    monkeypatch.setattr(threshold, "gaussian_noise", noise)
+    half = rectangle((4, 5), 10, 10)
+    with pytest.raises(RuntimeError, match="lost"):
+        people.threshold(half, 0.5, budget=0.5, looks=("even", 4))
+    assert written == [Fraction(5, 8), Fraction(1, 2), Fraction(3, 8)]
+    again = Population.restore(POINTS, journal, journal=journal)
+    assert again.central_remaining == people.central_remaining == Fraction(3, 8)
+    with pytest.raises(ValueError, match="left"):
+        again.threshold(half, 0.5, budget=0.5)
+    with pytest.raises(ValueError, match="central_budget"):
+        Population.restore(POINTS, journal, central_budget=1.0)
+
+
+@pytest.mark.parametrize(
+    "central", [1, [], ["1"], ["1", "2"], ["1/0", "0"], ["-1", "0"], [1, 0], ["1e9", "0"], "10"]
+)
+def test_wrong_central_budgets_are_refused(tmp_path, central):
+    path = tmp_path / "budgets"
+    Population(POINTS, budget=1.0, central_budget=1.0).save(path)
+    ledger, settings = load_ledger(path)
+    save_ledger(path, ledger, {**settings, "central": central})
+    with pytest.raises(ValueError, match="central budget"):
+        Population.restore(POINTS, path)
 
 
 def test_other_people_are_refused(tmp_path):
