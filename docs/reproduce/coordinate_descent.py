@@ -3,15 +3,18 @@
     python docs/reproduce/coordinate_descent.py --data DIR [--quick] [--keep FILE] [--page PAGE]
 
 Each partial derivative gets (1, 0.1). The paper has 100 splits and 1,000 draws of the noise for
-each; --splits and --draws say how many to take at most, --work how many values of the logistic
-function to spend on a data set: those that would need more get fewer draws, then fewer splits.
+each, and so have we where that takes at most --work values of the logistic function; data sets that
+need more get fewer draws, then fewer splits, for --reduced values.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,7 @@ from _report import (
     write,
 )
 from rich.progress import track
+from threadpoolctl import threadpool_limits
 
 from opendp_optimal_learn import uci, uci_descent
 from opendp_optimal_learn.simulate_descent import SENSITIVITY, Descent, data_dependent, descend
@@ -50,23 +54,29 @@ Errors = dict[str, Any]
 """By data set: errors in per cent, for each split, noise and side."""
 
 
-def tasks(name: str, data: Path, splits: int, louder: float) -> list[Descent]:
-    """The splits of a data set, a fifth for testing."""
-    features, signs = uci_descent.load(name, data)
-    out = []
-    for split in range(splits):
-        order = np.random.default_rng([split, 3]).permutation(len(signs))
-        test, train = np.split(order, [len(signs) // 5])
-        sides = features[train], signs[train], features[test], signs[test]
-        out.append(Descent(*sides, louder=louder))
-    return out
+load = cache(uci_descent.load)
 
 
-def size(task: Descent, splits: int, draws: int, work: float) -> tuple[int, int]:
-    """Splits and draws that the work allows."""
+def one(name: str, data: Path, louder: float, split: int) -> Descent:
+    """A split of a data set, a fifth for testing."""
+    features, signs = load(name, data)
+    order = np.random.default_rng([split, 3]).permutation(len(signs))
+    test, train = np.split(order, [len(signs) // 5])
+    return Descent(features[train], signs[train], features[test], signs[test], louder=louder)
+
+
+def size(task: Descent, splits: int, draws: int, work: float, reduced: float) -> tuple[int, int]:
+    """All splits and draws if the work allows, else as many as the reduced work allows."""
     each = len(NOISES) * task.work
-    draws = min(draws, max(FEWEST, int(work / (each * splits))))
-    return min(splits, max(FEWEST, int(work / (each * draws)))), draws
+    if each * splits * draws <= work:
+        return splits, draws
+    draws = min(draws, max(FEWEST, int(reduced / (each * splits))))
+    return min(splits, max(FEWEST, int(reduced / (each * draws)))), draws
+
+
+def simulate(name: str, data: Path, louder: float, draws: int, split: int) -> Any:
+    """Errors of every noise on one split."""
+    return descend(one(name, data, louder, split), NOISES, *TARGET, draws, [split, 5]).tolist()
 
 
 class Run:
@@ -81,14 +91,17 @@ class Run:
 
     def errors(self, name: str, splits: int, draws: int, louder: float) -> Any:
         """Errors of every noise on every split, in per cent."""
-        first = tasks(name, self.given.data, 1, louder)[0]
-        splits, draws = size(first, splits, draws, self.given.work)
+        first = one(name, self.given.data, louder, 0)
+        splits, draws = size(first, splits, draws, self.given.work, self.given.reduced)
 
         def compute() -> list[Any]:
-            return [
-                descend(task, NOISES, *TARGET, draws, [split, 5]).tolist()
-                for split, task in enumerate(tasks(name, self.given.data, splits, louder))
-            ]
+            alike = partial(simulate, name, self.given.data, louder, draws)
+            workers = ProcessPoolExecutor(
+                self.given.jobs, initializer=threadpool_limits, initargs=(1,)
+            )
+            with workers as pool:
+                found = pool.map(alike, range(splits))
+                return list(track(found, name, splits, console=CONSOLE))
 
         key = f"{name} {splits} {draws} {louder:g}"
         found, seconds = self.results.get(key, compute)
@@ -230,7 +243,9 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--splits", type=int, default=100)
     parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--work", type=float, default=6e10, help="for each data set")
+    parser.add_argument("--work", type=float, default=3.1e12, help="at most, for a data set")
+    parser.add_argument("--reduced", type=float, default=1.2e12, help="for those that need more")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--keep", type=Path, help="results are read from here and kept here")
     given = parser.parse_args()
     names = uci.NAMES
@@ -238,19 +253,16 @@ def main() -> None:
         given.splits, given.draws, names = 3, 10, ("post-operative", "ecoli")
     run = Run(given)
     loud: Errors = {}
-    for name in track(names, description="data sets", console=CONSOLE):
+    for name in names:
         loud[name] = run.errors(name, given.splits, given.draws, LOUDER)
     few = min(given.draws, 100)
-    printed = {
-        n: run.errors(n, given.splits, few, 1.0)
-        for n in track(SMALL, description="as printed", console=CONSOLE)
-        if n in names
-    }
+    printed = {n: run.errors(n, given.splits, few, 1.0) for n in SMALL if n in names}
     cells = 2 * len(HEADS) * len(loud)
     outside, beyond = (sum(map(len, starred(loud, w).values())) for w in (1.0, TWO_MEANS))
     command = f"python docs/reproduce/coordinate_descent.py --data DIR{' --quick' * given.quick}"
-    if given.work != parser.get_default("work"):
-        command += f" --work {given.work:g}"
+    for name in ("work", "reduced"):
+        if getattr(given, name) != parser.get_default(name):
+            command += f" --{name} {getattr(given, name):g}"
     text = [
         "# Coordinate descent: Table 3 of Selvi, Liu, Wiesemann (2024)",
         "",

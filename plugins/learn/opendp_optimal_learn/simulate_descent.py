@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.blas import sger
+from scipy.linalg.blas import sgemm, sger
 
 from opendp_optimal_learn.laws import bounded_law, fine_part_of_range, law
 
 __all__ = ["Descent", "data_dependent", "descend"]
 
 Floats = npt.NDArray[np.float64]
-Release = Callable[[Floats, Floats, Floats], Floats]
+Step = Callable[[int, Floats], Floats]
+"""What is released in a step of the sums that it has found."""
+Release = Callable[[Floats, Floats], Step]
 
 SENSITIVITY = 2.0
 """Terms of a derivative are within [-1, 1]."""
@@ -30,8 +32,8 @@ _LONGEST = 15
 _SPREAD = 0.2
 """Derivatives are taken for normal about 0, with this part of their range as deviation."""
 _PARTS = 40
-_CELLS = 1 << 18
-"""Margins that are held at a time: they should stay in the cache."""
+_CELLS = 1 << 20
+"""Margins that are held at a time: many, but not so many that they leave the cache."""
 
 
 @dataclass(frozen=True)
@@ -137,9 +139,9 @@ class _Rows:
 
 
 def _release(task: Descent, noise: str | None, epsilon: float, delta: float) -> Release:
-    """What is released of sums of derivatives, from numbers in (0, 1)."""
+    """What is released of sums of derivatives, from numbers in (0, 1) for all steps."""
     if noise is None:
-        return lambda sums, uniform, shifts: sums
+        return lambda uniform, shifts: lambda step, sums: sums
     most, unit = len(task.train), task.louder * SENSITIVITY
     length = data_dependent(task) if noise == "optimal-bounded" else 0
     if length:
@@ -148,38 +150,49 @@ def _release(task: Descent, noise: str | None, epsilon: float, delta: float) -> 
         table = bounded_law(epsilon, delta, length, tuple((shape / shape.sum()).tolist()))
         per = 2 * most / length
 
-        def within(sums: Floats, uniform: Floats, shifts: Floats) -> Floats:
-            return table.quantile(uniform, (sums + most) / per, shifts) * per - most
+        def within(uniform: Floats, shifts: Floats) -> Step:
+            return lambda step, sums: (
+                table.quantile(uniform[step], (sums + most) / per, shifts[step]) * per - most
+            )
 
         return within
     quantile = law(noise.removesuffix("-bounded"), epsilon, delta).quantile
-    if noise == "optimal-bounded":
-        return lambda sums, uniform, shifts: np.clip(sums + unit * quantile(uniform), -most, most)
-    return lambda sums, uniform, shifts: sums + unit * quantile(uniform)
+    clamped = noise == "optimal-bounded"
+
+    def added(uniform: Floats, shifts: Floats) -> Step:
+        drawn = unit * quantile(uniform)
+        if clamped:
+            return lambda step, sums: np.clip(sums + drawn[step], -most, most)
+        return lambda step, sums: sums + drawn[step]
+
+    return added
 
 
 def _block(
     task: Descent, rows: _Rows, releases: Sequence[Release], draws: int, rng: np.random.Generator
 ) -> Floats:
     """Weights where the descents end: a column for each draw of the first noise, and so on."""
-    width, noises = task.train.shape[1], len(releases)
+    width, noises, updates = task.train.shape[1], len(releases), task.updates
     weights = np.tile(rng.uniform(-1, 1, (width, draws)), (1, noises))
-    slopes = np.empty((noises * draws, len(rows.distinct)), np.float32)
+    margins: Any = (weights / 2).astype(np.float32).T @ rows.distinct.T
+    slopes = np.empty_like(margins)
     for _ in range(task.iterations):
-        margins: Any = (weights / 2).astype(np.float32).T @ rows.distinct.T
-        chosen = rng.permutation(width)[: task.updates]
+        chosen = rng.permutation(width)[:updates]
+        uniform, shifts = rng.random((2, updates, draws))
+        steps = [release(uniform, shifts) for release in releases]
+        back = np.empty((updates, noises * draws), np.float32, order="F")
         for step, j in enumerate(chosen):
             np.tanh(margins, out=slopes)
             sums = (slopes @ rows.halves[j]).astype(np.float64) + rows.fixed[j]
-            uniform, shifts = rng.random((2, draws))
             noisy = [
-                release(part, uniform, shifts)
-                for release, part in zip(releases, sums.reshape(noises, draws), strict=True)
+                at(step, part) for at, part in zip(steps, sums.reshape(noises, draws), strict=True)
             ]
             moved = weights[j] - np.concatenate(noisy) / len(task.train)
             after = np.sign(moved) * np.maximum(np.abs(moved) - task.penalty, 0.0)
             change = after - weights[j]
             sger(0.5, rows.distinct[:, j], change, a=margins.T, overwrite_a=True)
             # The iteration ends with the mean of its steps, and no coordinate moves twice.
-            weights[j] += change * ((task.updates - step) / task.updates)
+            weights[j] += change * ((updates - step) / updates)
+            back[step] = change * (step / updates)
+        sgemm(-0.5, rows.distinct[:, chosen], back, 1.0, margins.T, overwrite_c=True)
     return weights

@@ -28,8 +28,9 @@ def by_the_book(task, noise, draws, rng):
     h = start.copy()
     for _ in range(task.iterations):
         means = np.zeros_like(h)
-        for j in rng.permutation(width)[: task.updates]:
-            uniform, _ = rng.random((2, draws))
+        chosen = rng.permutation(width)[: task.updates]
+        uniform, _ = rng.random((2, task.updates, draws))
+        for step, j in enumerate(chosen):
             for draw in range(draws):
                 terms = [
                     math.exp(-y * (h[:, draw] @ x))
@@ -40,7 +41,7 @@ def by_the_book(task, noise, draws, rng):
                 ]
                 total = sum(terms)
                 if noise:
-                    drawn = law(noise, 1.0, 0.1).quantile(uniform[draw])
+                    drawn = law(noise, 1.0, 0.1).quantile(uniform[step, draw])
                     total += 2 * task.louder * float(drawn)
                 moved = h[j, draw] - total / n
                 h[j, draw] = math.copysign(max(abs(moved) - task.penalty, 0), moved)
@@ -49,14 +50,18 @@ def by_the_book(task, noise, draws, rng):
     return h
 
 
-@pytest.mark.parametrize("noise", [None, "optimal", "gaussian"])
-def test_many_draws_at_a_time_are_the_papers_formula(noise):
-    task = made(iterations=6, penalty=0.01)
+@pytest.mark.parametrize(
+    ("noise", "iterations"), [(None, 6), (None, 100), ("optimal", 6), ("gaussian", 100)]
+)
+def test_many_draws_at_a_time_are_the_papers_formula(noise, iterations):
+    task = made(iterations=iterations, penalty=0.01)
     released = [_release(task, noise, 1.0, 0.1)]
     ours = _block(task, _Rows.of(task), released, 3, np.random.default_rng(4))
     expected = by_the_book(task, noise, 3, np.random.default_rng(4))
     assert np.allclose(ours, expected, atol=2e-5)
-    assert not np.allclose(ours, by_the_book(task, noise, 3, np.random.default_rng(5)), atol=1e-2)
+    if noise or iterations < 100:  # without noise all descents end at the same place
+        other = by_the_book(task, noise, 3, np.random.default_rng(5))
+        assert not np.allclose(ours, other, atol=1e-2)
 
 
 def test_all_noises_of_a_draw_share_their_random_numbers():
@@ -97,7 +102,7 @@ def test_releases_that_know_the_range_stay_within(rows, louder):
         [np.full(3000, rows), np.full(3000, -rows), rng.uniform(-rows, rows, 3000)]
     )
     release = _release(task, "optimal-bounded", 1.0, 0.1)
-    released = release(sums, rng.random(9000), rng.random(9000))
+    released = release(rng.random((1, 9000)), rng.random((1, 9000)))(0, sums)
     assert abs(released).max() <= rows * (1 + 1e-9)
     assert abs(released - sums).mean() < 2 * louder * 1.5
     assert (released != sums).mean() > 0.5
