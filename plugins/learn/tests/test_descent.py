@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from opendp_optimal_learn import uci_descent
+from opendp_optimal_learn import simulate_descent, uci_descent
 from opendp_optimal_learn.laws import law
-from opendp_optimal_learn.simulate_descent import Descent, _block, _release, _Rows, descend
+from opendp_optimal_learn.simulate_descent import Descent, _alike, _block, _release, _Rows, descend
 
 NOISES = ("gaussian", "optimal", "optimal-bounded", None)
 
@@ -106,6 +106,18 @@ def test_releases_that_know_the_range_stay_within(rows, louder):
     assert abs(released).max() <= rows * (1 + 1e-9)
     assert abs(released - sums).mean() < 2 * louder * 1.5
     assert (released != sums).mean() > 0.5
+
+
+@pytest.mark.parametrize(("rows", "louder", "alike"), [(1000, 1.0, True), (1000, 100.0, False)])
+def test_clamping_is_left_out_only_where_it_does_nothing(rows, louder, alike, monkeypatch):
+    task = made(rows=rows, louder=louder, iterations=10)
+    noises = ("optimal", "optimal-bounded")
+    assert (_alike(task, "optimal-bounded", 1.0, 0.1) == "optimal") == alike
+    short = descend(task, noises, 1.0, 0.1, 200, [7])
+    monkeypatch.setattr(simulate_descent, "_alike", lambda task, noise, *target: noise)
+    long = descend(task, noises, 1.0, 0.1, 200, [7])
+    assert np.array_equal(short, long)
+    assert np.array_equal(long[0], long[1]) == alike
 
 
 def test_data_have_the_papers_columns(data_directory):
