@@ -135,7 +135,7 @@ def coordinates(space: Space, d_in: Any, changed: int | None) -> int | None:
     bounds = [b for b in (changed, space.size) if b is not None]
     if space.integer and space.norm != "linf":
         bounds.append(space.unit_steps(d_in))
-    return min(bounds) if bounds else None
+    return max(1, min(bounds)) if bounds else None  # 1 for vectors without coordinates, too
 
 
 def _geometric_up(epsilon: float, count: int) -> Fraction:

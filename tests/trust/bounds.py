@@ -1,15 +1,20 @@
-"""Run-time dependencies at both ends of their bounds: the lowest versions allowed, and the newest.
+"""Environments in which the tests must pass: both ends of every bound, and the lock.
 
-    python -m tests.trust.bounds            builds both environments, runs the smoke tests in each
-    python -m tests.trust.bounds lowest
+    python -m tests.trust.bounds            all three
+    python -m tests.trust.bounds lowest     every run-time dependency at the lower end of its bound
+    python -m tests.trust.bounds newest     the newest version of each that its bound allows
+    python -m tests.trust.bounds locked     exactly ``requirements-dev.lock``, and the whole suite
 
-The lower ends are read from ``pyproject.toml``; the newest is whatever the index offers.
+The bounds are read from every ``pyproject.toml``: the core and its extras, the plugins and theirs.
+Each environment has a copy of the repository next to it in ``build/bounds``, with a cache of tables
+of its own: nothing that another version solved is used.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -17,85 +22,142 @@ from pathlib import Path
 
 from tests.trust.evidence import ROOT, Row
 
-SMOKE = [
-    "tests/certify",
-    "tests/sample",
-    "tests/table/test_noise_table.py",
-    "tests/measure/test_grid.py",
-    "tests/measure/test_noise.py",
-    "tests/measure/test_opendp_private.py",
-    "tests/trust/test_certify_bound.py",
-    "tests/trust/test_certify_privacy.py",
-    "tests/trust/test_certify_pure.py",
-    "tests/test_engine.py",
-]
+FOLDER = ROOT / "build" / "bounds"
+TOOLS = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100"]
+LEFT_OUT = ("build", "dist", ".git", ".venv", "__pycache__", ".*_cache", "*.egg-info")
+"""Not copied."""
+
+SLOW = ("benchmarks", "docs", "trust")
+"""Folders of tests left out at the ends: attacks take long, and pages of docs need every tool."""
+
+WHAT = {
+    "lowest": "lowest versions allowed",
+    "newest": "newest versions allowed",
+    "locked": "exactly the lock, the whole suite",
+}
 
 
-def dependencies() -> list[str]:
-    """The run-time dependencies with their bounds."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return list(project["dependencies"])
+def selected(kind: str) -> list[str]:
+    """What is run; nothing means everything. At the ends: all but what is slow, and all plugins."""
+    if kind == "locked":
+        return []
+    folder = ROOT / "tests"
+    found = [path for path in folder.iterdir() if path.is_dir() and path.name not in SLOW]
+    for pattern in ("test_*.py", "trust/test_certify_*.py", "trust/test_measure_*.py"):
+        found += folder.glob(pattern)
+    ours = sorted(path.relative_to(ROOT).as_posix() for path in found)
+    return [*ours, "plugins", "opendp_optimal"]
+
+
+def warnings(kind: str) -> list[str]:
+    """An error everywhere; but old versions may call deprecated parts of each other."""
+    return ["-W", "ignore::DeprecationWarning"] if kind == "lowest" else []
+
+
+def manifests() -> list[Path]:
+    """The core's ``pyproject.toml``, then every plugin's."""
+    return [ROOT / "pyproject.toml", *sorted(ROOT.glob("plugins/*/pyproject.toml"))]
+
+
+def dependencies(manifest: Path = ROOT / "pyproject.toml") -> list[str]:
+    """The run-time dependencies of a distribution with their bounds, without extras."""
+    return list(tomllib.loads(manifest.read_text())["project"]["dependencies"])
+
+
+def extras(manifest: Path) -> list[str]:
+    """What the extras of a distribution need at run time."""
+    project = tomllib.loads(manifest.read_text())["project"]
+    found = project.get("optional-dependencies", {})
+    return [need for name, needs in found.items() if name != "dev" for need in needs]
+
+
+def every() -> list[str]:
+    """Every run-time dependency of the core, the plugins and all extras; none of our own."""
+    found = [need for path in manifests() for need in (*dependencies(path), *extras(path))]
+    return sorted({need for need in found if not need.startswith("opendp-optimal")})
+
+
+def name_of(requirement: str) -> str:
+    """The name alone.
+
+    >>> name_of("opendp[polars]>=0.16,<0.17")
+    'opendp'
+    """
+    return re.split(r"[\[<>=~; ]", requirement)[0].lower().replace("_", "-")
 
 
 def lowest(requirement: str) -> str:
     """A requirement pinned to its lower end.
 
-    >>> lowest("opendp>=0.16,<0.17")
-    'opendp~=0.16.0'
+    >>> lowest("opendp[polars]>=0.16,<0.17")
+    'opendp[polars]==0.16'
     >>> lowest("numpy>=1.26")
-    'numpy~=1.26.0'
+    'numpy==1.26'
     """
-    name, version = re.fullmatch(r"([\w.-]+)>=([\d.]+).*", requirement).groups()  # type: ignore[union-attr]
-    return f"{name}~={version}.0" if version.count(".") == 1 else f"{name}=={version}"
+    name, version = re.fullmatch(r"([\w.-]+(?:\[\w+\])?)>=([\d.]+).*", requirement).groups()  # type: ignore[union-attr]
+    return f"{name}=={version}"
 
 
-def build(end: str, folder: Path) -> Path:
-    """An environment with the core and one end of the bounds; returns its interpreter."""
-    python = folder / end / "bin" / "python"
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder / end)], check=True)
-    wanted = [lowest(d) if end == "lowest" else d for d in dependencies()]
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, *wanted, "pytest>=8", "hypothesis>=6.100"], check=True)
-    subprocess.run([*pip, "--no-deps", "-e", str(ROOT)], check=True)
-    return python
+def build(kind: str) -> tuple[Path, Path]:
+    """An environment and a copy of the repository; returns its interpreter and the copy."""
+    home, copy = FOLDER / kind, FOLDER / f"{kind}-copy"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+    python = home / "bin" / "python"
+    pip = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+    if kind == "locked":
+        subprocess.run([*pip, "--no-deps", "-r", str(copy / "requirements-dev.lock")], check=True)
+    else:
+        wanted = [lowest(need) if kind == "lowest" else need for need in every()]
+        subprocess.run([*pip, *wanted, *TOOLS], check=True)
+    ours = [str(copy / path.relative_to(ROOT).parent) for path in manifests()]
+    subprocess.run(
+        [*pip, "--no-deps", *(word for path in ours for word in ("-e", path))], check=True
+    )
+    subprocess.run([str(python), "-m", "pip", "check"], check=True)
+    return python, copy
 
 
 def versions(python: Path) -> str:
     """What was installed, of the run-time dependencies."""
-    names = [re.split(r"[<>=~]", d)[0] for d in dependencies()]
+    names = list(dict.fromkeys(map(name_of, every())))
     code = (
         "from importlib.metadata import version;"
-        f"print(', '.join(f'{{n}} {{version(n)}}' for n in {names}))"
+        f"print(', '.join(f'{{n}} {{version(n)}}' for n in {[*names, 'polars']}))"
     )
     done = subprocess.run([str(python), "-c", code], check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
 
-def row(end: str) -> Row:
-    """Build one end, test it, say what came out."""
-    python = build(end, ROOT / "build" / "bounds")
-    tests = subprocess.run(
-        [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *SMOKE],
-        cwd=ROOT,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    last = (tests.stdout.strip().splitlines() or [tests.stderr[-200:]])[-1]
-    if tests.returncode:
-        print(tests.stdout[-3000:], file=sys.stderr)
+def row(kind: str) -> Row:
+    """Build an environment, run the tests there, say what came out."""
+    python, copy = build(kind)
+    options = ["-q", "-n", "2", "--dist", "loadfile", "-p", "no:cacheprovider", "--durations=40"]
+    log = FOLDER / f"{kind}.log"
+    with log.open("w") as stream:
+        code = subprocess.run(
+            [str(python), "-m", "pytest", *options, *warnings(kind), *selected(kind)],
+            cwd=copy,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+        ).returncode
+    last = (log.read_text().strip().splitlines() or ["nothing"])[-1]
+    if code:
+        print(log.read_text()[-3000:], file=sys.stderr)
     found = re.search(r"(\d+) passed", last)
     result = f"{re.sub(r' in .*', '', last).strip('= ')}: {versions(python)}"
     passed = int(found.group(1)) if found else 0
-    return Row("supply", f"{end} versions allowed", passed, result, tests.returncode == 0)
+    return Row("supply", WHAT[kind], passed, result, code == 0)
 
 
 def main(argv: list[str]) -> int:
-    """Test both ends, or those named."""
+    """Test all environments, or those named."""
     rows = []
-    for end in argv or ["lowest", "newest"]:
-        rows.append(row(end))
-        print(f"{end}: {rows[-1].result}", flush=True)
+    for kind in argv or list(WHAT):
+        rows.append(row(kind))
+        print(f"{kind}: {rows[-1].result}", flush=True)
     return 0 if all(found.good for found in rows) else 1
 
 

@@ -52,7 +52,7 @@ def planted(scale: float, part: str) -> Iterator[Row]:
     from tests.trust import planted as bugs
     from tests.trust.test_audit import run
 
-    tries = max(1, round(5 * scale))
+    tries = max(1, round(10 * scale))
     for bug in bugs.planted():
         caught = sum(run(bug).violated for _ in range(tries))
         yield Row("audit", f"planted: {bug.name}", tries, f"{caught} caught", caught == tries)
@@ -78,7 +78,7 @@ def floats(scale: float, part: str) -> Iterator[Row]:
     from tests.trust import test_floats as attacks
     from tests.trust.mechanisms import naive
 
-    tries = max(1, round(3 * scale))
+    tries = max(1, round(5 * scale))
     for kind, pair in attacks.PAIRS.items():
         won = sum(attacks.attack(naive(kind), *pair, 1.0, 1e-6).violated for _ in range(tries))
         yield Row("floats", f"textbook: {kind}", tries, f"{won} broken", won == tries)
@@ -179,7 +179,7 @@ def independent(scale: float, part: str) -> Iterator[Row]:
         yield Row("tables", name, len(tables), f"{agreed} agree", agreed == len(tables))
 
 
-SHARE = {"certify": 1.0, "sample": 1.0, "measure": 0.25}
+SHARE = {"certify": 1.0, "sample": 1.0, "measure": 1.0}
 """The part of the mutants that is tried, chosen at random with a fixed seed."""
 
 
@@ -204,7 +204,7 @@ def mutation(scale: float, part: str) -> Iterator[Row]:
 
 
 def bounds(scale: float, part: str) -> Iterator[Row]:
-    """Run-time dependencies at one end of their bounds."""
+    """The tests with run-time dependencies at one end of their bounds, or with the lock."""
     from tests.trust import bounds as ends
 
     yield ends.row(part)
@@ -232,10 +232,11 @@ def parts(stage: str) -> list[str]:
         from tests.trust.fuzz import TARGETS
 
         return list(TARGETS)
-    return {"mutation": list(SHARE), "bounds": ["lowest", "newest"]}.get(stage, [""])
+    return {"mutation": list(SHARE), "bounds": ["lowest", "newest", "locked"]}.get(stage, [""])
 
 
 CORE, PLUGINS, OURS = "opendp_optimal/**/*.py", "plugins/*/opendp_optimal_*/*.py", "tests/trust/"
+MANIFESTS = ("pyproject.toml", "plugins/*/pyproject.toml")
 ABOUT: dict[str, tuple[str, ...]] = {
     "planted": (CORE, OURS + "planted.py"),
     "audits": (CORE, PLUGINS, OURS + "mechanisms*.py"),
@@ -244,7 +245,7 @@ ABOUT: dict[str, tuple[str, ...]] = {
     "flips": (CORE, OURS + "fuzz_core.py"),
     "kills": (CORE, OURS + "writers.py"),
     "independent": (CORE, OURS + "bundled.py"),
-    "bounds": ("pyproject.toml", CORE, OURS + "bounds.py"),
+    "bounds": (*MANIFESTS, "requirements-dev.lock", CORE, PLUGINS, OURS + "bounds.py"),
 }
 """The code that a stage is about."""
 
@@ -255,7 +256,8 @@ def about(stage: str, part: str) -> tuple[str, ...]:
         from tests.trust.mutate import TESTS
 
         tests = tuple(t if t.endswith(".py") else f"{t}/*.py" for t in TESTS[part])
-        return (f"opendp_optimal/{part}/*.py", *tests, OURS + "mut*.py", OURS + "survivors.toml")
+        ours = ("mut*.py", "small_laws.py", f"survivors/{part}.toml")
+        return (f"opendp_optimal/{part}/*.py", *tests, *(OURS + name for name in ours))
     if stage == "fuzz":
         word = part.split()[0]
         plugin = f"plugins/{word}/opendp_optimal_{word}/*.py"
@@ -329,7 +331,7 @@ def page(rows: list[Row]) -> str:
         "## Mutants that survive",
         "",
         "Changes of the source that no test notices, and why none could; they are listed in",
-        "`tests/trust/survivors.toml`.",
+        "`tests/trust/survivors`.",
         "",
         "| mutant | why it survives |",
         "|---|---|",

@@ -34,13 +34,15 @@ import pytest
 
 from tests.trust.mutants import ROOT, SOURCE, Mutant, around, count, functions, mutants
 
+
+def _named(pattern: str) -> list[str]:
+    """Files of tests, by a pattern of their names."""
+    return sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "tests").glob(pattern))
+
+
 TESTS = {
     "certify": [
-        "tests/trust/test_certify_bound.py",
-        "tests/trust/test_certify_channel.py",
-        "tests/trust/test_certify_privacy.py",
-        "tests/trust/test_certify_pure.py",
-        "tests/trust/test_certify_rounding.py",
+        *_named("trust/test_certify_*.py"),
         "tests/certify",
         "tests/trust/test_independent.py",
     ],
@@ -49,19 +51,15 @@ TESTS = {
         "tests/trust/test_sample_small.py",
     ],
     "measure": [
-        *(
-            f"tests/measure/{path.name}"
-            for path in sorted((ROOT / "tests" / "measure").glob("test_*.py"))
-            if path.name != "test_frames.py"
-        ),
-        "tests/trust/test_measure_small.py",
-        "tests/trust/test_measure_parts.py",
+        *(name for name in _named("measure/test_*.py") if not name.endswith("/test_frames.py")),
+        *_named("trust/test_measure_*.py"),
     ],
 }
 SLOWEST = 0.6
 """Tests that take longer than this, in seconds of the processor, are left out."""
 
-EXPLAINED = Path(__file__).with_name("survivors.toml")
+EXPLAINED = Path(__file__).with_name("survivors")
+"""One file for each package."""
 
 
 LEFT_OUT = ("__init__", "frames")
@@ -91,7 +89,8 @@ class Score:
 
 def explained() -> dict[str, str]:
     """Why each survivor that is known changes nothing that is promised."""
-    groups = tomllib.loads(EXPLAINED.read_text())["survivors"]
+    files = [tomllib.loads(path.read_text()) for path in sorted(EXPLAINED.glob("*.toml"))]
+    groups = [group for file in files for group in file["survivors"]]
     return {key: group["because"] for group in groups for key in group["mutants"]}
 
 

@@ -1,4 +1,4 @@
-"""Small laws, number by number, for tests of the certifier."""
+"""Small laws and channels, number by number, for tests of the certifier."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from opendp_optimal.certify.privacy import TOTAL
+from opendp_optimal.model.channel import CapRow, ChannelProblem
 from opendp_optimal.spec.exact import BITS
 
 ONE = 1 << BITS
@@ -48,3 +49,23 @@ def least_float(value: Fraction) -> float:
     while Fraction(out) < value:
         out = math.nextafter(out, math.inf)
     return out
+
+
+def random_problem(
+    rng: random.Random,
+    *,
+    delta: float = 0.1,
+    caps: int = 0,
+    telling: tuple[int, ...] = (),
+    inputs: int = 3,
+    outputs: int = 4,
+) -> ChannelProblem:
+    """Any costs, several epsilons, caps over one or two rows."""
+    cost = [[rng.randrange(20) for _ in range(outputs)] for _ in range(inputs)]
+    pairs = np.array([(x, z) for x in range(inputs) for z in range(inputs) if x != z])
+    low = np.array([rng.choice((0.2, 0.7, 1.3, 70.0)) for _ in pairs])
+    high = np.minimum(low * 1.25, 60.0)
+    rows = [tuple(sorted(rng.sample(range(inputs), 1 + q % 2))) for q in range(caps)]
+    bounds = tuple(CapRow(r, [[rng.randrange(9) for _ in range(outputs)] for _ in r]) for r in rows)
+    cap = Fraction(7, 3) if caps else None
+    return ChannelProblem(cost, 5, pairs, low, high, delta, bounds, cap, telling)

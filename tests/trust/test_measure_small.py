@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,11 @@ def test_large_noise_goes_through_integers():
     huge = (1 << 62) + 1
     assert released(VECTOR, [huge], [1.0, 1.0], 0).tolist() == [float(huge + 1)] * 2
     assert module._slowly(np.array([0.5, -3.3]), [3, 5], 2).tolist() == [1.25, -2.0]
+    # As a float this noise would be rounded, and the sum once more.
+    odd = 2**53 + 1
+    for sign in (1, -1):
+        noisy = released(VECTOR, [sign * odd, 0], [sign * 1.0, 3.0], 0).tolist()
+        assert noisy == [sign * (odd + 1), 3.0]
 
 
 def test_floats_at_the_ends():
@@ -71,6 +77,9 @@ def test_floats_at_the_ends():
     for value in (1e307, -1e307, 2.0**1000):
         assert released(F64, 5, value, 100) == value
         assert released(VECTOR, [5], [value, value], 100).tolist() == [value] * 2
+    for bits in (0, 1, 2):
+        assert released(F64, 5, TOP, bits) == TOP
+        assert released(F64, 5, -TOP, bits) == -TOP
     edge = math.ldexp(1.0, 1023 - 100)
     assert released(F64, 5, edge, 100) == edge
     assert released(F64, 5, -edge, 100) == -edge
@@ -106,7 +115,7 @@ def test_integers_on_a_finer_grid_are_rounded_after_the_noise(bits):
 
 
 @pytest.mark.parametrize(
-    "sensitivity", [Fraction(1), Fraction(3), Fraction(1, 10), Fraction(10**9)]
+    "sensitivity", [Fraction(1), Fraction(3), Fraction(1, 10), Fraction(1, 7), Fraction(10**9)]
 )
 @pytest.mark.parametrize("cells", [1, 4, 13])
 def test_the_grid_hides_what_it_must(sensitivity, cells):
@@ -120,7 +129,8 @@ def test_the_grid_hides_what_it_must(sensitivity, cells):
         assert grid.steps % 2 == 1
         assert grid.reach == cells * grid.steps
         moved = math.floor(sensitivity / step) + grid.slack
-        assert moved <= grid.reach < moved + 2 * cells + 1
+        # The least odd number of steps in a cell that is enough.
+        assert grid.reach - 2 * cells < moved <= grid.reach
         assert grid.shift(sensitivity) == Fraction(moved, grid.reach) <= 1
         if not (space.integer and grid.bits == 0):
             # The coarsest power of two with so many steps in a cell.
@@ -133,9 +143,9 @@ def test_grids_at_the_ends():
     whole = Scripted(0, kind="integer", cells=3)
     assert grid_for(Space("i32", "absolute"), whole, Fraction(3)) == Grid(0, 0, 1, 3)
     finest = grid_for(F64, Scripted(0), Fraction(5e-324))
-    assert finest.bits >= module.FINEST
+    assert finest.bits >= 1074
     assert finest.slack == 0
-    exact = module.FINEST - 16 - 2
+    exact = 1074 - 16 - 2  # the last digit of the smallest float, at 4 cells of 2^16 steps
     assert grid_for(F64, Scripted(0), Fraction(1, 2**exact)).slack == 0
     assert grid_for(F64, Scripted(0), Fraction(1, 2 ** (exact - 1))).slack == 1
     large = Fraction(module.LARGEST_INTEGER_SENSITIVITY)
@@ -230,6 +240,10 @@ def test_coordinates():
     assert coordinates(Space("i32", "l2", 9), 2, None) == 4
     assert coordinates(Space("i32", "linf", 9), 3, None) == 9
     assert coordinates(Space("i32", "l1", 2), 3, 5) == 2
+    assert coordinates(Space("f64", "l1", 0), 1.0, None) == 1
+    assert design_for(Space("f64", "linf", 0), 1.0, 1.0, 1e-3) == Design(
+        "single", 1.0, 1e-3, Fraction(1)
+    )
 
 
 # --- maps -----------------------------------------------------------------------------------------
@@ -259,10 +273,18 @@ def test_the_map_of_an_integer():
     assert mine.curve(0)(0.3) == 0.0
     assert mine.curve(2)(0.3) == INTEGER.delta_at(0.3, 2)
     assert mine.curve(3)(1e9) == INTEGER.delta_at(60.0, 3)
-    with pytest.raises(ValueError, match="epsilon"):
-        mine.curve(3)(-0.1)
-    with pytest.raises(ValueError, match="epsilon"):
-        mine.curve(3)(math.nan)
+    for distance in (0, 3):
+        for epsilon in (-0.1, math.nan):
+            with pytest.raises(ValueError, match="epsilon"):
+                mine.curve(distance)(epsilon)
+
+
+def test_profiles_are_asked_up_to_an_epsilon_of_60():
+    table = SimpleNamespace(kind="integer", cells=3, delta_at=lambda epsilon, shift: epsilon / 100)
+    mine = guarantee(
+        Space("i32", "absolute"), table, 3, Design("scalar", 1.0, 1e-2, Fraction(3))
+    ).curve(3)
+    assert [mine(epsilon) for epsilon in (0.0, 59.0, 60.0, 60.5, 1e9)] == [0.0, 0.59, 0.6, 0.6, 0.6]
 
 
 def test_the_map_of_a_float():

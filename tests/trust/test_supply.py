@@ -4,12 +4,20 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
-from tests.trust.bounds import dependencies, lowest
+from tests.trust.bounds import (
+    WHAT,
+    dependencies,
+    every,
+    extras,
+    lowest,
+    manifests,
+    name_of,
+    selected,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -99,16 +107,11 @@ def locked():
     return {name.lower().replace("_", "-"): v for name, v in (pin.split("==") for pin in pins)}
 
 
-def manifests():
-    return [ROOT / "pyproject.toml", *sorted(ROOT.glob("plugins/*/pyproject.toml"))]
-
-
 @pytest.mark.parametrize("manifest", manifests(), ids=lambda p: p.parent.name)
 def test_the_lock_satisfies_every_bound_that_it_knows(manifest):
-    project = tomllib.loads(manifest.read_text())["project"]
     pins = locked()
-    for requirement in project.get("dependencies", []):
-        name = re.split(r"[<>=~\[; ]", requirement)[0].lower().replace("_", "-")
+    for requirement in (*dependencies(manifest), *extras(manifest)):
+        name = name_of(requirement)
         if name.startswith("opendp-optimal"):
             continue
         assert name in pins, f"make lock: {name} is missing"
@@ -118,10 +121,27 @@ def test_the_lock_satisfies_every_bound_that_it_knows(manifest):
 
 
 def test_every_run_time_dependency_has_a_lower_bound():
-    for requirement in dependencies():
-        assert re.fullmatch(r"[\w.-]+>=[\d.]+(,<[\d.]+)?", requirement)
-        assert lowest(requirement)
+    for requirement in every():
+        assert re.fullmatch(r"[\w.-]+(\[\w+\])?>=[\d.]+(,<[\d.]+)?", requirement)
+        assert lowest(requirement).split("==")[0] == requirement.split(">=")[0]
     assert len(dependencies()) <= 10
+
+
+def test_the_core_and_all_plugins_agree_on_every_bound():
+    bounds = {}
+    for requirement in every():
+        bounds.setdefault(name_of(requirement), set()).add(requirement.partition(">=")[2])
+    assert {name: found for name, found in bounds.items() if len(found) > 1} == {}
+    assert {"click", "dp-accounting", "matplotlib", "pyarrow", "shapely", "starlette"} <= set(
+        bounds
+    )
+
+
+def test_both_ends_are_tested_with_the_command_line_and_every_plugin():
+    for kind in WHAT:
+        chosen = selected(kind)
+        wanted = {"tests/cli", "tests/measure", "tests/table", "plugins"}
+        assert not chosen or wanted <= set(chosen)
 
 
 def test_importing_needs_run_time_dependencies_only(tmp_path):

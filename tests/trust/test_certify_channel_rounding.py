@@ -1,0 +1,306 @@
+"""Roundings of channels on small cases: from floats to integers, number by number."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from opendp_optimal import CertificateError
+from opendp_optimal.certify import channel
+from opendp_optimal.certify.privacy import TOTAL
+from opendp_optimal.model.channel import CapRow, ChannelProblem, ChannelSolution
+from tests.trust.small_laws import random_problem
+
+
+def test_rounded_rows_are_never_above_their_share():
+    weights = np.array([[0.9, 0.06, 0.04 - 1e-25, 1e-25], [3.0, -1.0, 1.0, 0.0]])
+    found = channel.round_rows(weights)
+    for row, given in zip(found.tolist(), np.maximum(weights, 0.0).tolist(), strict=True):
+        exact = [Fraction(w) / sum(map(Fraction, given)) * TOTAL for w in given]
+        assert sum(row) == TOTAL
+        assert row[0] == max(row) >= exact[0] * (1 - Fraction(1, 2**49))
+        for value, share in zip(row[1:], exact[1:], strict=True):
+            assert share * (1 - Fraction(1, 2**49)) - 1 < value <= share
+    # What is held back is a part in 2^50 of everything: it goes to the largest.
+    halves = np.array([[0.5 + 2.0**-10, 0.5 - 2.0**-10]])
+    left = int(channel.round_rows(halves)[0, 0]) - TOTAL * (512 + 1) // 1024
+    assert 0.5 * 2**12 - 500 < left < 0.5 * 2**12 + 500
+
+
+def near(problem, part):
+    """A channel that is private but for a part of delta, and its mixing row."""
+    weights = np.full((problem.inputs, problem.outputs), 0.25)
+    weights[0] = [0.25 + part, 0.25, 0.25, 0.25 - part]
+    common = weights.mean(axis=0) + weights.max(axis=0)
+    return weights, common / common.sum()
+
+
+def flat(delta):
+    problem = random_problem(random.Random(5), delta=delta)
+    return replace(problem, low=np.zeros(6), high=np.zeros(6))
+
+
+def test_private_rows_mix_in_as_little_as_they_must():
+    problem = flat(0.125)
+    exact, _ = near(problem, 0.125 - 1e-12)
+    assert np.array_equal(channel.private_rows(exact, problem), channel.round_rows(exact))
+    assert np.array_equal(
+        channel.private_rows(exact, problem, largest_mix=0.0), channel.round_rows(exact)
+    )
+    for part, steps in ((1e-14, range(1, 8)), (1e-9, range(5, 15)), (1e-5, range(15, 21))):
+        weights, common = near(problem, 0.125 + part)
+        found = channel.private_rows(weights, problem)
+        channel.prove_private(found, problem)
+        mixes = [0.0, *(1e-15 * 4.0**k for k in range(20))]
+        tried = [channel.round_rows((1 - m) * weights + m * common) for m in mixes]
+        private = [
+            int(channel.shortfall_units(t, problem).max()) <= Fraction(0.125) * TOTAL for t in tried
+        ]
+        first = private.index(True)
+        assert first in steps
+        assert np.array_equal(found, tried[first])
+    weights, _ = near(problem, 0.14)
+    with pytest.raises(CertificateError, match="too far"):
+        channel.private_rows(weights, problem)  # a mixture of a tenth would do
+    channel.private_rows(weights, problem, largest_mix=1.0)
+
+
+def mirrored_problem(inputs=4, delta=0.0, epsilon=0.5, telling=()):
+    cost = [[abs(x - y) for y in range(inputs)] for x in range(inputs)]
+    pairs = np.array([(x, z) for x in range(inputs) for z in range(inputs) if abs(x - z) == 1])
+    exponents = np.full(len(pairs), epsilon)
+    problem = ChannelProblem(cost, 1, pairs, exponents, exponents, delta, telling=telling)
+    assert problem.mirrored
+    return problem
+
+
+def test_mixing_keeps_mirror_images():
+    problem = replace(mirrored_problem(4, 0.125), low=np.zeros(6), high=np.zeros(6))
+    row = np.array([0.375 + 1e-9, 0.25, 0.25, 0.125 - 1e-9])
+    weights = np.array([row, [0.25] * 4, [0.25] * 4, row[::-1]])
+    found = channel.private_rows(weights, problem)
+    channel.prove_private(found, problem)
+    off = np.abs(found - found[::-1, ::-1]).max()
+    assert off <= 2**13  # but for what the largest entry takes up
+    # What is mixed in is its own mirror image, whatever the weights.
+    weights = np.array([row, [0.25] * 4, [0.25] * 4, [0.25] * 4])
+    common = weights.mean(axis=0) + weights.max(axis=0)
+    common = common + common[::-1]
+    found = channel.private_rows(weights, problem)
+    mixes = [1e-15 * 4.0**k for k in range(20)]
+    tried = [channel.round_rows((1 - m) * weights + m * common / common.sum()) for m in mixes]
+    assert any(np.array_equal(found, t) for t in tried)
+    told = replace(mirrored_problem(4, 0.25, telling=(0, 3)), low=np.zeros(6), high=np.zeros(6))
+    row = np.array([0.25 + 1e-12, 0.5 - 1e-12, 0.25 - 1e-12, 1e-12])
+    weights = np.array([row, [0.0, 0.5, 0.5, 0.0], [0.0, 0.5, 0.5, 0.0], row[::-1]])
+    found = channel.private_rows(weights, told)
+    channel.prove_private(found, told)
+    assert not found[1:3, [0, 3]].any()  # telling outputs are not mixed in
+
+
+def envelope(weights, problem):
+    """max over z of exp(-distance(z, x)) P(y|z), the distance along pairs, in plain loops."""
+    n = problem.inputs
+    far = [[0.0 if x == z else math.inf for z in range(n)] for x in range(n)]
+    for (x, z), e in zip(problem.pairs.tolist(), problem.low.tolist(), strict=True):
+        far[x][z] = min(far[x][z], e)
+    for k in range(n):
+        for x in range(n):
+            for z in range(n):
+                far[x][z] = min(far[x][z], far[x][k] + far[k][z])
+    kept = np.maximum(weights, 0.0)
+    kept[:, kept.max(axis=0) < 2.0**-36] = 0.0
+    return np.array(
+        [
+            [max(math.exp(-far[z][x]) * kept[z][y] for z in range(n)) for y in range(kept.shape[1])]
+            for x in range(n)
+        ]
+    )
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_lifted_rows_are_the_envelope_and_what_lacks(mirrored):
+    rng = np.random.default_rng(6)
+    for _ in range(20):
+        problem = mirrored_problem(5, 0.0, float(rng.uniform(0.3, 1.5)))
+        if not mirrored:
+            between = [*rng.uniform(0.2, 1.5, 3).tolist(), 0.0]  # one pair is not told apart
+            low = np.array([between[min(x, z)] for x, z in problem.pairs.tolist()])
+            problem = replace(problem, low=low, high=low)
+        weights = rng.dirichlet(np.ones(5) * 0.5, 5)
+        weights[:, 2] = 2.0**-37  # dust
+        weights[:, 4] = 2.0**-36  # just not
+        weights[0, 0] -= 2.0  # a solver's slip
+        if mirrored:
+            weights = (weights + weights[::-1, ::-1]) / 2
+        above = envelope(weights, problem)
+        sums = above.sum(axis=1)
+        lowest = min(1.0, *(e for e in problem.low.tolist() if e > 0))
+        common = sums.max() + (sums.max() - sums.min()) / (1 - math.exp(-lowest))
+        taker = np.zeros(5)
+        taker[int(above.sum(axis=0).argmax())] = 1.0
+        if mirrored:
+            taker = (taker + taker[::-1]) / 2
+        expected = (above + (common - sums)[:, None] * taker[None, :]) / common
+        found = channel._lifted(weights, problem)
+        assert np.allclose(found, expected, rtol=1e-12, atol=1e-15)
+        first, second = problem.pairs.T
+        assert np.all(found[first] <= np.exp(problem.low)[:, None] * found[second] * (1 + 1e-12))
+        assert found.sum(axis=1) == pytest.approx(np.ones(5), rel=1e-12)
+
+
+def test_pure_channels_are_lifted_before_they_are_rounded():
+    problem = mirrored_problem(4, 0.0, 0.5)
+    weights = np.eye(4) * 0.2 + 0.2
+    found = channel.private_rows(weights, problem)
+    channel.prove_private(found, problem)
+    lifted = channel._lifted(weights, problem)
+    assert np.abs(found / TOTAL - lifted).max() < 1e-9
+    # Where delta is not 0, nothing is lifted.
+    loose = replace(problem, delta=0.4)
+    assert np.array_equal(channel.private_rows(weights, loose), channel.round_rows(weights))
+
+
+def solution(budget, slack, caps=(), dual=1.0):
+    arrays = [np.array(v, float) for v in (budget, slack, caps)]
+    return ChannelSolution(np.zeros((0, 0)), *arrays, dual, dual, 0.0, "optimal", 0)
+
+
+def unit_of(dual, problem):
+    """The scale is the least for which rounding moves the bound by a part in 2^24 of its value."""
+    wish = 2.0**24 * max(4, len(problem.pairs)) / abs(dual)
+    return 2 ** math.ceil(math.log2(wish))
+
+
+def test_rounded_prices():
+    problem = replace(random_problem(random.Random(7)), high=np.array([1.0, 64.0, 65.0, 1, 1, 1]))
+    program = problem.program()
+    slack = [
+        [0.3, 0.9, -0.5, 0.1],
+        [0.2, 0.1, 0.0, 0.7],
+        [0.5, 0.5, 0.5, 0.5],
+        [0.0, 0.0, 1e-15, 0.0],
+        [0.1 + 1e-13, 0.2, 0.3, 0.4],
+        [0.0, 0.0, -1.0, 0.0],
+    ]
+    budget = [0.5, 1.0, 1.0, 1.0, 1.0, 1.0]
+    for value in (0.37, 1.0, 5.3, -5.3):
+        found = channel.round_prices(solution(budget, slack, dual=value), program, problem)
+        assert found.pairs.tolist() == [0, 1, 3, 4]  # no price, or a growth beyond proof
+        unit = unit_of(value, problem)
+        assert found.scale == math.log2(unit)
+        kept = [0, 1, 3, 4]
+        clipped = np.clip(np.array(slack)[kept], 0.0, np.array(budget)[kept, None])
+        assert np.array_equal(found.slack, np.floor(clipped * unit))
+        assert np.array_equal(found.budget, found.slack.max(axis=1))
+        channel.prove_bound(found, problem)
+    # Without delta there is no budget, and no bound on the terms.
+    pure = replace(problem, delta=0.0)
+    found = channel.round_prices(solution(budget, slack), pure.program(), pure)
+    assert not found.budget.any()
+    assert found.slack[0, 1] == math.floor(0.9 * unit_of(1.0, pure))
+
+
+def test_few_pairs_count_as_four():
+    problem = random_problem(random.Random(12), inputs=2)
+    given = solution([1.0] * 2, [[0.5] * 4] * 2)
+    assert channel.round_prices(given, problem.program(), problem).scale == 26
+
+
+def test_the_price_of_a_cap_may_be_the_largest():
+    problem = random_problem(random.Random(13), caps=1)
+    given = solution([1.0] * 6, [[0.5] * 4] * 6, caps=[3e9], dual=1e-9)
+    found = channel.round_prices(given, problem.program(), problem)
+    assert found.scale == 58 - 3 - 32
+    assert found.caps.tolist() == [3 * 10**9 << found.scale]
+    two = replace(problem, caps=(problem.caps[0], CapRow((1,), [[1, 2, 3, 4]])))
+    given = solution([1.0] * 6, [[0.5] * 4] * 6, caps=[3e9, 1.0], dual=1e-9)
+    assert channel.round_prices(given, two.program(), two).scale == 58 - 3 - 32
+
+
+@pytest.mark.parametrize(("rows", "room"), [(1, 57), (3, 56)])
+def test_large_prices_are_rounded_so_that_sums_are_exact(rows, room):
+    problem = random_problem(random.Random(8))
+    slack = np.zeros((6, 4))
+    slack[:rows, 0] = [3.0e9, 1.0, 2.0][:rows]
+    given = solution([4e9] * 6, slack, dual=1e-9)
+    found = channel.round_prices(given, problem.program(), problem)
+    largest = int(found.slack.max())
+    assert 1 << (room - 1) <= largest << 1
+    assert largest <= 1 << room
+    assert found.scale == room - 32
+    channel.prove_bound(found, problem)
+    # No price at all: the unit is that of the least price that counts.
+    free = solution([0.0] * 6, np.zeros((6, 4)), dual=0.0)
+    none = channel.round_prices(free, problem.program(), problem)
+    assert len(none.pairs) == 0
+    assert none.scale == math.ceil(math.log2(2.0**24 * 6 / 1e-12))
+    tiny = solution([4e9] * 6, slack, dual=1e-30)
+    assert channel.round_prices(tiny, problem.program(), problem).scale == found.scale
+
+
+def test_prices_of_folded_programmes_go_to_both_images():
+    problem = mirrored_problem(5, 0.1)
+    program = problem.program()
+    assert program.folded
+    rng = np.random.default_rng(9)
+    count = len(program.first)
+    given = solution(rng.uniform(1, 2, count), rng.uniform(0, 1, (count, 5)))
+    pairs, budget, slack = channel._unfold_prices(given, program, problem)
+    assert pairs.tolist() == list(range(len(problem.pairs)))
+    assert budget.sum() == pytest.approx(given.budget_price.sum())
+    assert slack.sum() == pytest.approx(given.slack_price.sum())
+    index = {tuple(p): r for r, p in enumerate(problem.pairs.tolist())}
+    for (x, z), r in index.items():
+        image = index[4 - x, 4 - z]
+        assert budget[r] == budget[image]
+        assert np.array_equal(slack[r], slack[image][::-1])
+    # The same bound, by weak duality at any channel that is its own mirror image.
+    p = rng.dirichlet(np.ones(5), len(program.cost))
+    p[-1] = (p[-1] + p[-1][::-1]) / 2
+    whole = program.unfold(p)
+    folded = float((given.slack_price * program.terms(p)).sum())
+    p_first, p_second = whole[problem.pairs[:, 0]], whole[problem.pairs[:, 1]]
+    growth = np.exp(problem.high)[:, None]
+    assert float((slack * (p_first - growth * p_second)).sum()) == pytest.approx(folded)
+    flat_program = replace(problem, cost=[[1, 2, 3, 4, 5]] * 5).program()
+    assert not flat_program.folded
+
+
+def test_prices_of_caps():
+    inputs = 4
+    base = mirrored_problem(inputs, 0.1)
+    single = tuple(CapRow((x,), [[abs(x - y) for y in range(4)]]) for x in range(4))
+    problem = replace(base, caps=single, cap=Fraction(1))
+    program = problem.program()
+    assert program.folded
+    given = solution([], [], caps=[0.4, 0.6])
+    found = channel._unfold_caps(given, program, problem)
+    order = [int(np.flatnonzero(row.any(axis=1))[0]) for row in program.caps]
+    expected = np.zeros(4)
+    for x, price in zip(order, (0.4, 0.6), strict=True):
+        expected[x] += price / 2
+        expected[3 - x] += price / 2
+    assert np.allclose(found, expected)
+    skew = replace(problem, cost=[[1, 2, 3, 4]] * 4)
+    program = skew.program()
+    assert not program.folded
+    prices = [0.1, 0.2, 0.3, 0.4]
+    order = [int(np.flatnonzero(row.any(axis=1))[0]) for row in program.caps]
+    found = channel._unfold_caps(solution([], [], caps=prices), program, skew)
+    assert [found[x] for x in order] == prices
+    assert not channel._unfold_caps(solution([], []), program, skew).any()
+    joint = replace(skew, caps=(*single[:3], CapRow((0, 3), [[1, 2, 3, 4]] * 2)))
+    assert not channel._unfold_caps(solution([], [], caps=prices), joint.program(), joint).any()
+    rounded = channel.round_prices(
+        solution([1.0] * 6, np.full((6, 4), 0.1), caps=[-1.0, 0.2, 0.3, 0.4]), program, skew
+    )
+    expected = [0.0] * 4
+    for x, price in zip(order, (0.0, 0.2, 0.3, 0.4), strict=True):
+        expected[x] = price
+    assert np.array_equal(rounded.caps, np.rint(np.array(expected) * 2.0**rounded.scale))
