@@ -92,7 +92,7 @@ bundle: $(STAMP) ## solve the tables that come with the package again
 trust: $(STAMP) ## attacks, audits and faults in depth; rewrites the page of evidence
 	$(BIN)/python -m tests.trust.evidence
 
-bounds: $(STAMP) ## run-time dependencies at both ends of their bounds
+bounds: $(STAMP) ## the tests at both ends of every run-time bound, and with the lock
 	$(BIN)/python -m tests.trust.bounds
 
 lock: $(STAMP) ## pin what is installed, for environments like this one
