@@ -87,12 +87,16 @@ class Run:
         self.given = given
         self.results = Results(given.keep)
         self.sizes: dict[str, str] = {}
+        self.reduced: list[str] = []
         self.seconds = 0.0
 
     def errors(self, name: str, splits: int, draws: int, louder: float) -> Any:
         """Errors of every noise on every split, in per cent."""
         first = one(name, self.given.data, louder, 0)
+        wanted = splits, draws
         splits, draws = size(first, splits, draws, self.given.work, self.given.reduced)
+        if (splits, draws) != wanted:
+            self.reduced.append(name)
 
         def compute() -> list[Any]:
             alike = partial(simulate, name, self.given.data, louder, draws)
@@ -221,6 +225,17 @@ def differences(errors: Errors) -> list[str]:
     return out
 
 
+def fewer(run: Run, work: float) -> str:
+    """Say which data sets have fewer draws than the paper, and why."""
+    if not run.reduced:
+        return ""
+    return (
+        f" At that size {' and '.join(run.reduced)} would take more than {work:g} values of the "
+        "logistic function: they have fewer draws, and their intervals, over splits of means over "
+        "draws, are the wider for it."
+    )
+
+
 def drawn(errors: Errors, page: Path | None) -> str:
     """Out-of-sample errors, ours against the paper's."""
     shown, axes = figure(2, 4.6, 4.2)
@@ -332,11 +347,14 @@ def main() -> None:
         "## Draws, time, and noise that depends on the answer",
         "",
         "The paper has 100 splits and 1,000 draws of the noise for each; the time of one core for "
-        "as many is in the next to last column. A derivative of n records is within [-n, n], n "
+        f"as many is in the next to last column.{fewer(run, given.work)}",
+        "",
+        "A derivative of n records is within [-n, n], n "
         f"times the sensitivity of {SENSITIVITY:g} or, with ten times the noise, n / 10 times: "
         "(OPT) is drawn from a certified table for the range up to 15 sensitivities, made for "
         "answers that are normal with a fifth of the range as deviation (four deviations were "
-        "tried, on four data sets); longer ranges get OPT, clamped to the range.",
+        "tried, on four data sets); longer ranges get OPT, clamped to the range. Where no noise "
+        "can leave it, clamping does nothing, and the two are simulated once.",
         "",
         "| data set | columns (paper) | splits x draws | time | 100 x 1,000 | (OPT) |",
         "|---|---|---|---|---|---|",
