@@ -133,7 +133,8 @@ def versions(python: Path) -> str:
 def row(kind: str) -> Row:
     """Build an environment, run the tests there, say what came out."""
     python, copy = build(kind)
-    options = ["-q", "-n", "2", "--dist", "loadfile", "-p", "no:cacheprovider", "--durations=40"]
+    workers = os.environ.get("WORKERS", "2")
+    options = ["-q", "-n", workers, "--dist", "loadfile", "-p", "no:cacheprovider", "--durations=9"]
     log = FOLDER / f"{kind}.log"
     with log.open("w") as stream:
         code = subprocess.run(
