@@ -43,7 +43,7 @@ def test_geometric_is_not_optimal_for_a_loss_that_is_not_legal():
 
 def test_theorem_14():
     found = list(laplace_excesses(20, seed=5))
-    assert all(0 <= e.measured <= e.bound for e in found)
+    assert all(-1e-15 <= e.measured <= e.bound for e in found)  # but for rounding
     assert max(e.ratio for e in found) < 0.05  # far from tight
 
 
