@@ -341,8 +341,8 @@ def main() -> None:
         "Guesses, made by looking at the paper's numbers of columns and at its errors *without* "
         "noise: dermatology has its age as a number and its classes cut between 2 and 3 (two other "
         "groups and each single class were tried); absent is cut above 3 hours (five cuts, and "
-        "five other choices of columns); adult knows one country from all others (one other "
-        "coding); values of breast-cancer that fewer than 8 % have are one value (eight other "
+        "five other choices of columns); adult knows one country from all others (four other "
+        "codings); values of breast-cancer that fewer than 8 % have are one value (eight other "
         "groupings); bank has day, campaign and previous as numbers (one other coding).",
         "",
         "## Draws, time, and noise that depends on the answer",
