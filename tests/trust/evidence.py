@@ -1,13 +1,13 @@
 """The evidence: every attack and fault, how often it was tried, what became of it.
 
-    python -m tests.trust.evidence              everything, most of an hour; writes the page
+    python -m tests.trust.evidence              everything, an hour or two; writes the page
     python -m tests.trust.evidence --quick      a hundredth of it; prints only
     python -m tests.trust.evidence fuzz kills   these stages; prints only
 
-Two processes work at a time. A part that is done leaves its rows in ``build/trust`` together with a
-digest of the code that it is about, and is not run again until that code changes (``--fresh``: run
-it all the same); so a run that was interrupted goes on where it was. The page is written when
-everything is done, and by nothing else.
+Two processes work at a time (the tests of an environment run in processes of their own). A part
+that is done leaves its rows in ``build/trust`` together with a digest of the code that it is about,
+and is not run again until that code changes (``--fresh``: run it all the same); so a run that was
+interrupted goes on where it was. The page is written when everything is done, and by nothing else.
 """
 
 from __future__ import annotations
