@@ -260,7 +260,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=100)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--work", type=float, default=3.1e12, help="at most, for a data set")
-    parser.add_argument("--reduced", type=float, default=1.2e12, help="for those that need more")
+    parser.add_argument("--reduced", type=float, default=9e11, help="for those that need more")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--keep", type=Path, help="results are read from here and kept here")
     given = parser.parse_args()
