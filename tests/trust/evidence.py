@@ -79,7 +79,7 @@ def floats(scale: float, part: str) -> Iterator[Row]:
     from tests.trust import test_floats as attacks
     from tests.trust.mechanisms import naive
 
-    tries = max(1, round(3 * scale))
+    tries = max(1, round(5 * scale))
     for kind, pair in attacks.PAIRS.items():
         won = sum(attacks.attack(naive(kind), *pair, 1.0, 1e-6).violated for _ in range(tries))
         yield Row("floats", f"textbook: {kind}", tries, f"{won} broken", won == tries)
