@@ -142,15 +142,19 @@ def orders(errors: Errors) -> list[str]:
     """For how many data sets each inequality of the paper holds, and how surely."""
     lines = []
     for better, worse in ((1, 0), (2, 1), (3, 2), (4, 3)):
-        for side, (_, label) in enumerate(SIDES):
+        for side, (key, label) in enumerate(SIDES):
             means = {n: v[:, better, side] - v[:, worse, side] for n, v in errors.items()}
             held = [n for n, d in means.items() if d.mean() < 0]
             sure = [n for n in held if same(means[n], np.zeros(len(means[n]))) < 1e-3]
             against = [n for n, d in means.items() if d.mean() > 0 and same(d, 0 * d) < 1e-3]
+            printed = [n for n in against if PAPER[n][key][better] < PAPER[n][key][worse]]
             lines.append(
                 f"* {HEADS[better]} below {HEADS[worse]}, {label.lower()}: {len(held)} of "
                 f"{len(means)}, on {len(sure)} with p < 0.001"
-                + (f"; **surely not on {', '.join(against)}**" if against else "")
+                + "".join(
+                    f"; **surely not on {n}**{'' if n in printed else ' (nor in the paper)'}"
+                    for n in against
+                )
             )
     return lines
 
@@ -226,14 +230,15 @@ def differences(errors: Errors) -> list[str]:
     return out
 
 
-def fewer(run: Run, work: float) -> str:
+def fewer(run: Run, errors: Errors, work: float) -> str:
     """Say which data sets have fewer draws than the paper, and why."""
     if not run.reduced:
         return ""
+    halves = [f"±{half_width(errors[n][:, -1, 0]):.2f} on {n}" for n in run.reduced]
     return (
         f" At that size {' and '.join(run.reduced)} would take more than {work:g} values of the "
-        "logistic function: they have fewer draws, and their intervals, over splits of means over "
-        "draws, are the wider for it."
+        "logistic function. They have fewer draws, which their intervals, over splits of means "
+        f"over draws, account for: {', '.join(halves)} in sample without noise."
     )
 
 
@@ -348,7 +353,7 @@ def main() -> None:
         "## Draws, time, and noise that depends on the answer",
         "",
         "The paper has 100 splits and 1,000 draws of the noise for each; the time of one core for "
-        f"as many is in the next to last column.{fewer(run, given.work)}",
+        f"as many is in the next to last column.{fewer(run, loud, given.work)}",
         "",
         "A derivative of n records is within [-n, n], n "
         f"times the sensitivity of {SENSITIVITY:g} or, with ten times the noise, n / 10 times: "
