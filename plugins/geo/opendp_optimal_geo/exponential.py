@@ -68,9 +68,8 @@ def exp_many(x: FloatArray) -> FloatArray:
 
     :param x: exponents
 
-    >>> float(np.abs(exp_many(np.array([0.0, 1.0, 20.5])) - np.exp([-0.0, -1.0, -20.5])).max())
-    ... # doctest: +ELLIPSIS
-    0.0...
+    >>> np.allclose(exp_many(np.array([0.0, 1.0, 20.5])), np.exp([-0.0, -1.0, -20.5]), rtol=1e-12)
+    True
     """
     clipped = np.minimum(x, float(FARTHEST))
     whole = np.floor(clipped * STEPS)
