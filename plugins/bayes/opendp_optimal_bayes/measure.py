@@ -15,7 +15,7 @@ from typing import Any
 import opendp.prelude as dp
 
 from opendp_optimal.measure.spaces import INTEGERS, Space, space_of
-from opendp_optimal_bayes._checks import interval, positive
+from opendp_optimal_bayes._checks import interval, positive, whole
 from opendp_optimal_bayes._opendp import (
     assert_features,
     enroll,
@@ -120,7 +120,10 @@ def make_bounded_laplace(
     scale = laplace_scale(positive("epsilon", epsilon))
     start, end = float(low), float(high)
     clamp = pure_function(lambda y: start if y < start else min(y, end), space.carrier)
-    noisy = dp.m.make_laplace(input_domain, input_metric, scale=scale, k=k)
+    grid = None if k is None else whole("k", k, least=-1074)
+    if grid is not None and grid > 1023:
+        raise ValueError(f"k ({k}) must be at most 1023: the grid is made of floats")
+    noisy = dp.m.make_laplace(input_domain, input_metric, scale=scale, k=grid)
     measurement: dp.Measurement = noisy >> clamp
     measurement.law = Law(low, high, False, LaplaceNoise(1.0 / scale))
     return measurement

@@ -160,6 +160,9 @@ def test_bad_spaces(integers, line):
         bayes.make_bounded_laplace(dp.atom_domain(T=float), line[1], 0.0, 1.0, 1.0)
     with pytest.raises(ValueError, match=r"lo \(1.0\) must be below hi \(0.0\)"):
         bayes.make_bounded_laplace(*line, 1.0, 0.0, 1.0)
+    for k in ([], "a", 0.5, True, 1024, -1075):
+        with pytest.raises(ValueError, match=r"^k \("):
+            bayes.make_bounded_laplace(*line, 0.0, 1.0, 1.0, k=k)
 
 
 def test_scales_are_rounded_up():

@@ -27,6 +27,10 @@ def positive_integer(name: str, value: Any, *, at_most: int | None = None) -> in
     return number
 
 
+MOST_OFFSETS = 1_000_000
+"""More answers than anybody sends; many more would take all memory."""
+
+
 def finite_float(name: str, value: Any) -> float:
     """Return ``value`` as a finite float, or raise.
 

@@ -14,7 +14,12 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import minimize, root
 
-from opendp_optimal_select._checks import finite_float, positive_float, positive_integer
+from opendp_optimal_select._checks import (
+    MOST_OFFSETS,
+    finite_float,
+    positive_float,
+    positive_integer,
+)
 from opendp_optimal_select.disutility import Disutility, check_disutility
 from opendp_optimal_select.noise import FloatArray
 from opendp_optimal_select.offsets import Placement
@@ -55,7 +60,8 @@ def minimise_cost(k: int, *, epsilon: float, disutility: Disutility | None = Non
     >>> [round(a, 6) for a in minimise_cost(2, epsilon=1.0).offsets]
     [-0.693147, 0.693147]
     """
-    k, epsilon = positive_integer("k", k), positive_float("epsilon", epsilon)
+    k = positive_integer("k", k, at_most=MOST_OFFSETS)
+    epsilon = positive_float("epsilon", epsilon)
     if disutility is not None:
         check_disutility(disutility, epsilon=epsilon)
     if not math.isfinite(2.0 * math.log(k + 1) / epsilon):

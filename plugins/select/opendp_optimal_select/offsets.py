@@ -22,7 +22,7 @@ from typing import Any
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from opendp_optimal_select._checks import positive_float, positive_integer
+from opendp_optimal_select._checks import MOST_OFFSETS, positive_float, positive_integer
 from opendp_optimal_select.disutility import Disutility, check_disutility
 
 _TAIL_LENGTH = 700.0
@@ -44,7 +44,8 @@ def offsets(k: int, *, epsilon: float, disutility: Disutility | None = None) -> 
     >>> [round(a, 4) for a in offsets(3, epsilon=1.0, disutility=lambda t: t)]
     [-1.3863, 0.0, 1.3863]
     """
-    k, epsilon = positive_integer("k", k), positive_float("epsilon", epsilon)
+    k = positive_integer("k", k, at_most=MOST_OFFSETS)
+    epsilon = positive_float("epsilon", epsilon)
     if disutility is not None:
         return recursion(k, epsilon=epsilon, disutility=disutility).offsets
     if not math.isfinite(2.0 * math.log(k + 1) / epsilon):
@@ -98,7 +99,8 @@ def recursion(k: int, *, epsilon: float, disutility: Disutility) -> Placement:
     >>> round(recursion(1, epsilon=1.0, disutility=lambda t: t**2).cost, 9)
     2.0
     """
-    k, epsilon = positive_integer("k", k), positive_float("epsilon", epsilon)
+    k = positive_integer("k", k, at_most=MOST_OFFSETS)
+    epsilon = positive_float("epsilon", epsilon)
     check_disutility(disutility, epsilon=epsilon)
     sides = (k + 1) // 2
     halves, one_sided = _unroll(sides, epsilon, disutility)

@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from scipy.optimize import brentq
 
-from opendp_optimal_select._checks import positive_float, positive_integer
+from opendp_optimal_select._checks import MOST_OFFSETS, positive_float, positive_integer
 from opendp_optimal_select.ring_certificate import RingDensity, density_from, lower_bound
 from opendp_optimal_select.ring_shape import CellModel, rate_bounds
 from opendp_optimal_select.rounding import PI_LOWER, PI_UPPER, float_above, float_below
@@ -65,7 +65,8 @@ def laplace_ring(k: int, *, epsilon: float) -> tuple[float, tuple[float, ...]]:
     >>> round(laplace_ring(2, epsilon=0.375)[0], 4)
     0.7429
     """
-    k, epsilon = positive_integer("k", k), positive_float("epsilon", epsilon)
+    k = positive_integer("k", k, at_most=MOST_OFFSETS)
+    epsilon = positive_float("epsilon", epsilon)
     side = _laplace_side(k, epsilon) if k > 1 else []
     centre = [0.0] if k % 2 else []
     points = (*(-a for a in reversed(side)), *centre, *side)

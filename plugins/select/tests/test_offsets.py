@@ -13,10 +13,12 @@ from opendp_optimal_select import (
     LaplaceNoise,
     cost,
     expected_cost,
+    laplace_ring,
     lloyd_offsets,
     minimise_cost,
     offsets,
     placement_cost,
+    quantile_offsets,
     recursion,
 )
 
@@ -188,3 +190,20 @@ def test_k_answers_divide_the_error():
 def test_bad_arguments(function, k, epsilon, message):
     with pytest.raises(ValueError, match=message):
         function(k, epsilon=epsilon)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda k: offsets(k, epsilon=1.0),
+        lambda k: recursion(k, epsilon=1.0, disutility=lambda t: t),
+        lambda k: cost(k, epsilon=1.0, disutility=lambda t: t),
+        lambda k: minimise_cost(k, epsilon=1.0),
+        lambda k: laplace_ring(k, epsilon=1.0),
+        lambda k: lloyd_offsets(k, LaplaceNoise(1.0)),
+        lambda k: quantile_offsets(k, LaplaceNoise(1.0)),
+    ],
+)
+def test_more_answers_than_memory_holds_are_refused(place):
+    with pytest.raises(ValueError, match=r"k .* must be at most"):
+        place(10**11)
