@@ -29,6 +29,8 @@ from opendp_optimal_select.rounding import exp_lower, float_above
 ClientKind = Literal["optimal", "laplace"]
 MAX_SHAPES = 5000
 _TOTAL_BITS = 62
+LARGEST_STEP = 600.0
+"""Privacy loss from a point to the next: its exponential is a float."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,13 @@ def _step(epsilon: float, points: int) -> float:
     epsilon = positive_float("epsilon", epsilon)
     if positive_integer("points", points, at_most=100_000) < 3:
         raise ValueError(f"points ({points}) must be at least 3")
-    return epsilon * 2.0 * math.pi / points
+    step = epsilon * 2.0 * math.pi / points
+    if step > LARGEST_STEP:
+        raise ValueError(
+            f"epsilon ({epsilon:g}) must be at most {LARGEST_STEP * points / (2.0 * math.pi):.6g} "
+            f"with {points} points"
+        )
+    return step
 
 
 def _best_shape(

@@ -116,3 +116,11 @@ def test_bad_arguments():
         make_ring_selection(SPACE[0], dp.symmetric_distance(), design_ring(1.0, 1, 8))
     with pytest.raises(ValueError, match="RingNoise"):
         make_ring_selection(*SPACE, 3)
+
+
+def test_a_loss_whose_exponential_is_no_float_is_refused():
+    assert design_ring(500.0, 1, 6).answers == (0,)
+    for design in (design_ring, grid_cost):
+        for epsilon in (1e3, 2**62, 1e308):
+            with pytest.raises(ValueError, match=r"^epsilon \("):
+                design(epsilon, 1, 6)
