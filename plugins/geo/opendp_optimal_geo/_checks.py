@@ -58,6 +58,10 @@ def count(name: str, value: Any, *, least: int = 1, most: int | None = None) -> 
     return int(value)
 
 
+METHODS = ("point", "distance")
+"""What gets the noise: the data themselves, or what is to be known of them."""
+
+
 def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
     """Return one of a few words."""
     if value not in allowed:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal_geo._checks import choice, count, positive, power_of_two
+from opendp_optimal_geo._checks import METHODS, choice, count, positive, power_of_two
 from opendp_optimal_geo._looker import Clients, Grid, GridLooker
 from opendp_optimal_geo.filters import ApproxGpFilter, CgpFilter, Filter, GaussianFilter, GpFilter
 from opendp_optimal_geo.looks import check_ticks, shares
@@ -24,7 +24,6 @@ FloatArray = NDArray[np.float64]
 
 GRID = 2.0**-4
 PRIVACY = ("cgp", "gp", "approx-gp")
-METHODS = ("point", "distance")
 SAVED = ("budget", "privacy", "grid", "delta", "reach", "tight")
 
 

@@ -144,16 +144,7 @@ class Population(Crowd):
         return queries.nearest(looker, k, share("beta", beta), baseline=baseline, progress=progress)
 
     def threshold(
-        self,
-        region: Any,
-        fraction: float,
-        *,
-        budget: Any,
-        method: str = "distance",
-        looks: Any = ("doubling", 10),
-        beta: float = 0.05,
-        baseline: bool = False,
-        component: str = "data",
+        self, region: Any, fraction: float, *, component: str = "data", **options: Any
     ) -> Answer:
         """Say whether fewer than a fraction of the users are inside a region, in the central model.
 
@@ -162,13 +153,9 @@ class Population(Crowd):
 
         :param region: a shapely Polygon or MultiPolygon
         :param fraction: strictly between 0 and 1
-        :param budget: what the query may cost
-        :param method: the curator adds noise to the count ("distance"), or to whether each user is
-            inside before counting ("point")
-        :param looks: ("even", c), ("doubling", c), or prices that add up to the budget
-        :param beta: failure probability of the decision
-        :param baseline: one look at the whole price (BM_0 for "point", BM_1 for "distance")
         :param component: which data
+        :param options: ``budget``, ``method``, ``looks``, ``beta`` and ``baseline`` of
+            :meth:`Curator.threshold`
         """
         if self._curator is None:
             raise ValueError("central_budget (None) must be given for central queries")
@@ -177,13 +164,7 @@ class Population(Crowd):
             raise ValueError(f"component ({component!r}) must hold points of the plane")
         score = SignedDistance(check_region(region))
         return self._curator.threshold(
-            lambda users: score(data[np.asarray(users)] * self.grid) < 0.0,
-            fraction,
-            budget=budget,
-            method=method,
-            looks=looks,
-            beta=beta,
-            baseline=baseline,
+            lambda users: score(data[np.asarray(users)] * self.grid) < 0.0, fraction, **options
         )
 
     def release_points(

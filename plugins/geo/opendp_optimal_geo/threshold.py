@@ -14,9 +14,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from opendp_optimal.spec.exact import float_down
-from opendp_optimal_geo._checks import choice, positive, share
+from opendp_optimal_geo._checks import METHODS, choice, positive, share
 from opendp_optimal_geo._checks import fraction as exact_fraction
 from opendp_optimal_geo.answers import Answer, Round
 from opendp_optimal_geo.bounds import gaussian_radius
@@ -24,7 +25,8 @@ from opendp_optimal_geo.filters import CgpFilter, Filter
 from opendp_optimal_geo.looks import shares
 from opendp_optimal_geo.noise import gaussian_noise
 
-STEP = 2.0**-12
+PER_UNIT = 2**12
+STEP = 1.0 / PER_UNIT
 """Counts are released on this grid: integers are on it, so nothing is rounded before the noise."""
 
 
@@ -83,7 +85,7 @@ class Curator:
         :param baseline: one look at the whole price (BM_0 for "point", BM_1 for "distance")
         """
         size = len(self.records)
-        released = size if choice("method", method, ("point", "distance")) == "point" else 1
+        point = choice("method", method, METHODS) == "point"
         limit = share("fraction", fraction) * size
         beta, price = share("beta", beta), exact_fraction("budget", budget)
         split = shares(("even", 1) if baseline else looks, positive("budget", budget))
@@ -95,7 +97,7 @@ class Curator:
         truth = np.asarray(predicate(self.records))
         if truth.shape != (size,) or truth.dtype != np.bool_:
             raise ValueError("predicate must return one truth value for each record")
-        true_count = int(truth.sum())
+        answers = truth.astype(np.int64) if point else truth.sum(keepdims=True, dtype=np.int64)
 
         used, weighted, rounds = Fraction(0), 0.0, []
         value: bool | None = None
@@ -107,12 +109,12 @@ class Curator:
                 raise ValueError("budget must be at most what is left")
             self.commit()
             used += cost
-            noisy = true_count + _noise(cost, released)
+            noisy = _look(answers, cost)
             weighted += float(cost) * noisy
             average = weighted / float(used)
             per_look = beta if baseline else beta / len(split)
-            deviation = math.sqrt(released / (2.0 * float(used)))
-            width = gaussian_radius(1, per_look) * deviation + released * STEP
+            deviation = math.sqrt(len(answers) / (2.0 * float(used)))
+            width = gaussian_radius(1, per_look) * deviation + len(answers) * STEP
             inside, outside = average < limit - width, average > limit + width
             decided = (inside or outside) and not baseline
             rounds.append(
@@ -132,7 +134,10 @@ class Curator:
         )
 
 
-def _noise(cost: Fraction, released: int) -> float:
-    """Return the sum of the noise of so many releases, each of variance 1 / (2 cost)."""
+def _look(answers: NDArray[np.int64], cost: Fraction) -> float:
+    """Return the sum of answers, each with Gaussian noise of variance 1 / (2 cost).
+
+    Noise is added to integers; floats see only what is released.
+    """
     rate = float_down(cost * Fraction(STEP) ** 2)
-    return float(gaussian_noise(rate, released).sum()) * STEP
+    return float((answers * PER_UNIT + gaussian_noise(rate, len(answers))).sum()) * STEP

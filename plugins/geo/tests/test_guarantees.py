@@ -171,7 +171,8 @@ def test_threshold_baselines(method):
     released = size if method == "point" else 1
     expected = gaussian_radius(1, 0.05) * math.sqrt(released / (2.0 * price))
     assert expected <= answer.error_bound <= expected + 1.0
-    noise = np.array([threshold._noise(Fraction(price), released) for _ in range(RUNS)])
+    answers = np.zeros(released, np.int64)
+    noise = np.array([threshold._look(answers, Fraction(price)) for _ in range(RUNS)])
     beyond = int((np.abs(noise) > expected).sum())
     assert not too_many(beyond, RUNS, 0.05)
     assert too_many(int((np.abs(noise) > expected / 4.0).sum()), RUNS, 0.05)
