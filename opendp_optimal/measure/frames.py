@@ -24,7 +24,9 @@ context.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
@@ -52,6 +54,8 @@ __all__ = [
 RESOLUTION = 22
 """Values are summed in whole steps; the larger bound has at most 2**RESOLUTION of them."""
 LARGEST_SUM = 2**53
+LARGEST_BOUND = 2.0**930
+"""The larger bound is at most this, and at least its inverse, so that every sum is a float."""
 
 
 def frame_query(context: dp.Context, **loss: float) -> dp.Query:
@@ -106,7 +110,8 @@ def make_frame_sum(
     :param input_domain: the domain of a LazyFrame.
     :param input_metric: ``symmetric_distance()``, or a frame distance over it.
     :param column: name of the column.
-    :param bounds: the lowest and the highest value that a row may contribute.
+    :param bounds: the lowest and the highest value that a row may contribute; the larger one in
+        size is between 2**-930 and 2**930.
     """
     _check(input_domain, input_metric, column)
     low, high = _bounds(bounds)
@@ -119,7 +124,7 @@ def make_frame_sum(
     def function(frame: Any) -> float:
         import polars as pl
 
-        value = pl.col(column).cast(pl.Float64, strict=False).fill_nan(0.0).fill_null(0.0)
+        value = _column(frame, column).cast(pl.Float64, strict=False).fill_nan(0.0).fill_null(0.0)
         whole = (value.clip(low, high) * scale).round().cast(pl.Int64)
         total = int(frame.select(whole.sum()).collect().item())
         return max(-LARGEST_SUM, min(LARGEST_SUM, total)) / scale
@@ -154,9 +159,11 @@ def make_frame_histogram(
     def function(frame: Any) -> list[int]:
         import polars as pl
 
-        counts = frame.group_by(pl.col(column).alias("key")).agg(pl.len()).collect()
-        found = dict(counts.iter_rows())
-        return [int(found.get(key, 0)) for key in keys]
+        groups = frame.group_by(_column(frame, column).alias("key")).agg(pl.len()).collect()
+        found: Counter[Any] = Counter()
+        for key, rows in _in_python(groups).iter_rows():
+            found[key] += rows  # Python's clock is coarser: several groups may have the same key
+        return [found[key] for key in keys]
 
     return make_transformation(
         input_domain,
@@ -204,9 +211,39 @@ def _bounds(bounds: Any) -> tuple[float, float]:
         raise ValueError(f"bounds ({bounds!r}) must be a pair of numbers") from None
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise ValueError(f"bounds ({bounds!r}) must be finite, the lower one first")
-    if low == high == 0 or max(abs(low), abs(high)) < 1e-280:
-        raise ValueError(f"bounds ({bounds!r}) leave nothing to sum")
+    if not 1 / LARGEST_BOUND <= max(abs(low), abs(high)) <= LARGEST_BOUND:
+        raise ValueError(f"bounds ({bounds!r}) must reach to between 2**-930 and 2**930 from 0")
     return low, high
+
+
+def _column(frame: Any, column: str) -> Any:
+    """Return a column; what fails does so whatever the rows are, and if there are none."""
+    import polars as pl
+
+    kind = frame.collect_schema()[column]
+    if kind.is_nested():
+        raise ValueError(f"column ({column!r}) must hold single values, not arrays")
+    found = pl.col(column)
+    return found.cast(pl.String) if kind in (pl.Categorical, pl.Enum) else found
+
+
+def _in_python(groups: Any) -> Any:
+    """Leave out days that Python has no name for, before the year 1 or after 9999.
+
+    None of them is a category, and Polars cannot hand them over.
+    """
+    import polars as pl
+
+    kind = groups.schema["key"]
+    if kind not in (pl.Date, pl.Datetime):
+        return groups
+    zone = getattr(kind, "time_zone", None)
+    margin = timedelta(days=1 if zone else 0)  # clocks of a zone differ from UTC by less
+    ends = pl.Series([datetime.min + margin, datetime.max - margin])
+    # Nanoseconds do not reach that far: their ends are null, and so is the comparison.
+    plain = pl.Date if kind == pl.Date else pl.Datetime(kind.time_unit)
+    first, last = ends.cast(plain, strict=False).to_physical()
+    return groups.filter(pl.col("key").to_physical().is_between(first, last).fill_null(True))
 
 
 def _rows(d_in: Any) -> int:
