@@ -5,7 +5,8 @@
 
 The tests of a package are collected by pytest once and run once, which says how long each takes
 and which functions it enters. Then each mutant is put into a forked copy of that process, where
-the tests that enter the changed function run until one fails.
+the tests that enter the changed function run until one fails. Modules whose tests cannot be forked
+are left to ``mutate_apart``.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from typing import Any
 import pytest
 
 from tests.trust.mutants import ROOT, SOURCE, Mutant, around, count, functions, mutants
+from tests.trust.mutate_apart import APART, OPTIONS, SameExamples, try_apart
 
 
 def _named(pattern: str) -> list[str]:
@@ -51,10 +53,12 @@ TESTS = {
         "tests/trust/test_sample_small.py",
     ],
     "measure": [
-        *(name for name in _named("measure/test_*.py") if not name.endswith("/test_frames.py")),
+        *_named("measure/test_*.py"),
         *_named("trust/test_measure_*.py"),
     ],
 }
+"""All tests of a package, those of modules that are left to ``mutate_apart`` too."""
+
 SLOWEST = 0.6
 """Tests that take longer than this, in seconds of the processor, are left out."""
 
@@ -62,13 +66,14 @@ EXPLAINED = Path(__file__).with_name("survivors")
 """One file for each package."""
 
 
-LEFT_OUT = ("__init__", "frames")
-"""Nothing to change, and a module whose tests use a library that cannot be forked (polars)."""
-
-
 def modules(package: str) -> list[str]:
-    """The modules of a package whose code is changed."""
-    return sorted(p.stem for p in (SOURCE / package).glob("*.py") if p.stem not in LEFT_OUT)
+    """The modules of a package whose code is changed; ``__init__`` has none."""
+    return sorted(p.stem for p in (SOURCE / package).glob("*.py") if p.stem != "__init__")
+
+
+def forked(package: str) -> list[str]:
+    """Those among them whose tests can be forked, by their paths."""
+    return [p for p in (f"{package}/{name}.py" for name in modules(package)) if p not in APART]
 
 
 @dataclass
@@ -79,6 +84,17 @@ class Score:
     tried: int = 0
     killed: int = 0
     survivors: list[Mutant] = field(default_factory=list)
+
+    def count(self, mutant: Mutant, survived: bool, tests: str) -> None:
+        """Count a mutant that was tried under so many tests."""
+        self.tried += 1
+        if survived:
+            self.survivors.append(mutant)
+            print(f"survived {tests}: {mutant}", file=sys.stderr, flush=True)
+        else:
+            self.killed += 1
+        if self.tried % 100 == 0:
+            print(f"{self.tried} tried", file=sys.stderr, flush=True)
 
     @property
     def unexplained(self) -> list[Mutant]:
@@ -169,9 +185,7 @@ def spent_so_far() -> float:
 
 def get_to_know(items: list[pytest.Item], package: str) -> list[Known]:
     """The tests that pass here and now and are quick enough."""
-    paths = {
-        str(SOURCE / package / f"{name}.py"): f"{package}/{name}.py" for name in modules(package)
-    }
+    paths = {str(SOURCE / path): path for path in forked(package)}
     places = {path: functions(ast.parse(Path(path).read_text())) for path in paths}
     entered: set[tuple[str, int]] = set()
 
@@ -280,9 +294,8 @@ def try_all(tests: list[Known], package: str, chosen: Iterable[Mutant], score: S
     """Try mutants one after another; what happens goes to ``score``."""
     # The same source put in again must survive, or a kill means nothing.
     same = [
-        Mutant(f"{package}/{name}.py", "", 0, "nothing", functools.partial(ast.parse, source))
-        for name in modules(package)
-        for source in [(SOURCE / package / f"{name}.py").read_text()]
+        Mutant(path, "", 0, "nothing", functools.partial(ast.parse, (SOURCE / path).read_text()))
+        for path in forked(package)
     ]
     wrong = failing(same, tests, len(tests))
     if -1 in wrong:
@@ -296,36 +309,16 @@ def try_all(tests: list[Known], package: str, chosen: Iterable[Mutant], score: S
     for mutant in chosen:
         mine = ordering.of(mutant)
         found = failing([mutant], mine)
-        score.tried += 1
-        if not found:
-            score.survivors.append(mutant)
-            print(f"survived {len(mine)} tests: {mutant}", file=sys.stderr, flush=True)
-        else:
-            score.killed += 1
-            if score.tried % 100 == 0:
-                print(f"{score.tried} tried", file=sys.stderr, flush=True)
-            if found[0] >= 0:
-                ordering.remember(mutant, mine[found[0]])
+        score.count(mutant, not found, f"{len(mine)} tests")
+        if found and found[0] >= 0:
+            ordering.remember(mutant, mine[found[0]])
 
 
-class Hijacked:
+class Hijacked(SameExamples):
     """A plugin of pytest: collect as usual, then do something else with the tests."""
 
     def __init__(self, body: Callable[[list[pytest.Item]], None]) -> None:
         self.body = body
-
-    def pytest_configure(self) -> None:
-        """Hypothesis: the same examples every time, and no time spent on making them smaller."""
-        from hypothesis import Phase, settings
-
-        settings.register_profile(
-            "mutants",
-            deadline=None,
-            database=None,
-            derandomize=True,
-            phases=[Phase.explicit, Phase.generate],
-        )
-        settings.load_profile("mutants")
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Hand over what was collected."""
@@ -342,16 +335,20 @@ def run_package(package: str, share: float = 1.0, only: str | None = None) -> Sc
     wanted = max(1, round(share * score.there))
     chosen = set(random.Random(1).sample(range(score.there), wanted))
     every = itertools.chain.from_iterable(map(mutants, paths))
+    picked = [mutant for number, mutant in enumerate(every) if number in chosen]
+    together = [mutant for mutant in picked if mutant.module not in APART]
 
     def body(items: list[pytest.Item]) -> None:
-        tests = get_to_know(items, package)
-        try_all(tests, package, (m for n, m in enumerate(every) if n in chosen), score)
+        try_all(get_to_know(items, package), package, together, score)
 
-    options = ["-q", "-s", "--tb=native", "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
-    tests = [str(ROOT / path) for path in TESTS[package]]
-    code = pytest.main([*options, *tests], plugins=[Hijacked(body)])
-    if score.tried != wanted:
-        raise RuntimeError(f"the tests of {package} could not be collected: {code}")
+    if together:
+        alone = set(itertools.chain.from_iterable(APART.values()))
+        tests = [str(ROOT / path) for path in TESTS[package] if path not in alone]
+        code = pytest.main([*OPTIONS, *tests], plugins=[Hijacked(body)])
+        if score.tried != len(together):
+            raise RuntimeError(f"the tests of {package} could not be collected: {code}")
+    for mutant, survived in try_apart(m for m in picked if m.module in APART):
+        score.count(mutant, survived, "its tests")
     return score
 
 

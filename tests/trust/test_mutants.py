@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from tests.trust import mutate
+from tests.trust import mutate, mutate_apart
 from tests.trust.mutants import SOURCE, count, mutants
 
 SOURCE_CODE = '''
@@ -48,3 +48,25 @@ def test_a_mutant_put_in_is_what_others_call():
     assert held(1, 2) == 1
     with pytest.raises(ValueError, match="no more"):
         held(2, 1)
+
+
+FRAMES = "measure/frames.py"
+
+
+def test_what_cannot_be_forked_runs_apart():
+    assert FRAMES not in mutate.forked("measure")
+    assert "frames" in mutate.modules("measure")
+    for module, tests in mutate_apart.APART.items():
+        assert set(tests) <= set(mutate.TESTS[module.partition("/")[0]])
+
+
+def test_a_mutant_apart_is_killed_and_the_source_as_it_is_survives():
+    pytest.importorskip("polars")
+    every = mutants(SOURCE / FRAMES)
+    (bug,) = [m for m in every if m.key == f"{FRAMES} make_frame_sum: min to max in `min`"]
+    assert list(mutate_apart.try_apart([bug])) == [(bug, False)]  # raises if nothing survives
+
+
+def test_tests_that_could_not_run_kill_nothing():
+    with pytest.raises(RuntimeError, match="no tests run"):
+        mutate_apart.survives(FRAMES, "not a mutant")
