@@ -120,10 +120,21 @@ class Results:
         if name not in self.store:
             began = processor_time()
             value = compute()
-            self.store[name] = {"value": value, "seconds": processor_time() - began}
-            if self.path is not None:
-                self.path.write_text(json.dumps(self.store))
+            self.put(name, value, processor_time() - began)
         return self.store[name]["value"], self.store[name]["seconds"]
+
+    def put(self, name: str, value: Any, seconds: float) -> None:
+        """Keep a result; a file is never half written.
+
+        :param name: says everything the result depends on
+        :param value: anything that JSON can say
+        :param seconds: of processor time
+        """
+        self.store[name] = {"value": value, "seconds": seconds}
+        if self.path is not None:
+            new = self.path.with_suffix(".new")
+            new.write_text(json.dumps(self.store))
+            new.replace(self.path)
 
 
 def figure(columns: int = 1, width: float = 5.0, height: float = 3.4) -> tuple[Any, Any]:

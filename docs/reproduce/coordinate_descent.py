@@ -2,9 +2,8 @@
 
     python docs/reproduce/coordinate_descent.py --data DIR [--quick] [--keep FILE] [--page PAGE]
 
-Each partial derivative gets (1, 0.1). The paper has 100 splits and 1,000 draws of the noise for
-each, and so have we where that takes at most --work values of the logistic function; data sets that
-need more get fewer draws, then fewer splits, for --reduced values.
+Each partial derivative gets (1, 0.1). As in the paper there are 100 splits, and 1,000 draws of the
+noise for each. Splits that --keep has are not simulated again.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from _report import (
     half_width,
     markdown,
     minutes,
+    processor_time,
     same,
     save,
     write,
@@ -45,7 +45,6 @@ TARGET = (1.0, 0.1)
 LOUDER = 10.0
 """What the noise must be multiplied by to have the effect that the paper prints."""
 SMALL = ("post-operative", "spect", "ecoli")
-FEWEST = 10
 TWO_MEANS = 2**0.5
 """A difference of two means has an interval so much wider than one: the paper's has one too."""
 PAPER = json.loads((HERE / "learning_paper.json").read_text())["tables"]["3"]
@@ -65,18 +64,13 @@ def one(name: str, data: Path, louder: float, split: int) -> Descent:
     return Descent(features[train], signs[train], features[test], signs[test], louder=louder)
 
 
-def size(task: Descent, splits: int, draws: int, work: float, reduced: float) -> tuple[int, int]:
-    """All splits and draws if the work allows, else as many as the reduced work allows."""
-    each = len(NOISES) * task.work
-    if each * splits * draws <= work:
-        return splits, draws
-    draws = min(draws, max(FEWEST, int(reduced / (each * splits))))
-    return min(splits, max(FEWEST, int(reduced / (each * draws)))), draws
-
-
-def simulate(name: str, data: Path, louder: float, draws: int, split: int) -> Any:
-    """Errors of every noise on one split."""
-    return descend(one(name, data, louder, split), NOISES, *TARGET, draws, [split, 5]).tolist()
+def simulate(
+    name: str, data: Path, louder: float, draws: int, split: int
+) -> tuple[list[list[float]], float]:
+    """Errors of every noise on one split, and the seconds of processor time."""
+    began = processor_time()
+    found = descend(one(name, data, louder, split), NOISES, *TARGET, draws, [split, 5])
+    return found.tolist(), processor_time() - began
 
 
 class Run:
@@ -87,39 +81,33 @@ class Run:
         self.given = given
         self.results = Results(given.keep)
         self.sizes: dict[str, str] = {}
-        self.reduced: list[str] = []
         self.seconds = 0.0
 
     def errors(self, name: str, splits: int, draws: int, louder: float) -> Any:
         """Errors of every noise on every split, in per cent."""
         first = one(name, self.given.data, louder, 0)
-        wanted = splits, draws
-        splits, draws = size(first, splits, draws, self.given.work, self.given.reduced)
-        if (splits, draws) != wanted:
-            self.reduced.append(name)
-
-        def compute() -> list[Any]:
-            alike = partial(simulate, name, self.given.data, louder, draws)
+        keys = [f"{name} {split} {draws} {louder:g}" for split in range(splits)]
+        missing = [split for split, key in enumerate(keys) if key not in self.results.store]
+        if missing:
             workers = ProcessPoolExecutor(
                 self.given.jobs, initializer=threadpool_limits, initargs=(1,)
             )
             with workers as pool:
-                found = pool.map(alike, range(splits))
-                return list(track(found, name, splits, console=CONSOLE))
-
-        key = f"{name} {splits} {draws} {louder:g}"
-        found, seconds = self.results.get(key, compute)
+                found = pool.map(partial(simulate, name, self.given.data, louder, draws), missing)
+                together = zip(missing, found, strict=True)
+                for split, result in track(together, name, len(missing), console=CONSOLE):
+                    self.results.put(keys[split], *result)
+        kept = [self.results.store[key] for key in keys]
+        seconds = sum(result["seconds"] for result in kept)
         self.seconds += seconds
-        full = seconds * 100_000 / (splits * draws)
-        hours = f"{full / 3600:.1f} h" if full > 3600 else minutes(full)
         length = data_dependent(first)
         self.sizes.setdefault(
             name,
             f"| {name} | {first.train.shape[1]} ({PAPER[name]['shape'][0]}) "
-            f"| {splits} x {draws} | {minutes(seconds)} | {hours} "
+            f"| {splits} x {draws} | {minutes(seconds)} "
             f"| {f'table, {length:g}' if length else 'OPT, clamped'} |",
         )
-        return 100 * np.array(found)
+        return 100 * np.array([result["value"] for result in kept])
 
 
 def cell(values: Any, printed: float) -> str:
@@ -230,18 +218,6 @@ def differences(errors: Errors) -> list[str]:
     return out
 
 
-def fewer(run: Run, errors: Errors, work: float) -> str:
-    """Say which data sets have fewer draws than the paper, and why."""
-    if not run.reduced:
-        return ""
-    halves = [f"±{half_width(errors[n][:, -1, 0]):.2f} on {n}" for n in run.reduced]
-    return (
-        f" At that size {' and '.join(run.reduced)} would take more than {work:g} values of the "
-        "logistic function. They have fewer draws, which their intervals, over splits of means "
-        f"over draws, account for: {', '.join(halves)} in sample without noise."
-    )
-
-
 def drawn(errors: Errors, page: Path | None) -> str:
     """Out-of-sample errors, ours against the paper's."""
     shown, axes = figure(2, 4.6, 4.2)
@@ -264,8 +240,6 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--splits", type=int, default=100)
     parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--work", type=float, default=3.1e12, help="at most, for a data set")
-    parser.add_argument("--reduced", type=float, default=9e11, help="for those that need more")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--keep", type=Path, help="results are read from here and kept here")
     given = parser.parse_args()
@@ -281,9 +255,9 @@ def main() -> None:
     cells = 2 * len(HEADS) * len(loud)
     outside, beyond = (sum(map(len, starred(loud, w).values())) for w in (1.0, TWO_MEANS))
     command = f"python docs/reproduce/coordinate_descent.py --data DIR{' --quick' * given.quick}"
-    for name in ("work", "reduced"):
-        if getattr(given, name) != parser.get_default(name):
-            command += f" --{name} {getattr(given, name):g}"
+    for name in ("splits", "draws"):
+        if not given.quick and getattr(given, name) != parser.get_default(name):
+            command += f" --{name} {getattr(given, name)}"
     text = [
         "# Coordinate descent: Table 3 of Selvi, Liu, Wiesemann (2024)",
         "",
@@ -292,7 +266,7 @@ def main() -> None:
         "",
         f"    {command}",
         "",
-        f"in {minutes(run.seconds)} of processor time on one core. **A simulation, and not private "
+        f"in {minutes(run.seconds)} of processor time. **A simulation, and not private "
         "in total**: (1, 0.1) goes to *each* of 100 ⌈d/4⌉ partial derivatives, as in the paper. "
         "`PrivateLogisticRegression` shares a total instead: [honest budgets](honest-budget.md).",
         "",
@@ -352,8 +326,7 @@ def main() -> None:
         "",
         "## Draws, time, and noise that depends on the answer",
         "",
-        "The paper has 100 splits and 1,000 draws of the noise for each; the time of one core for "
-        f"as many is in the next to last column.{fewer(run, loud, given.work)}",
+        "The paper has 100 splits and 1,000 draws of the noise for each. Times are of one core.",
         "",
         "A derivative of n records is within [-n, n], n "
         f"times the sensitivity of {SENSITIVITY:g} or, with ten times the noise, n / 10 times: "
@@ -362,8 +335,8 @@ def main() -> None:
         "tried, on four data sets); longer ranges get OPT, clamped to the range. Where no noise "
         "can leave it, clamping does nothing, and the two are simulated once.",
         "",
-        "| data set | columns (paper) | splits x draws | time | 100 x 1,000 | (OPT) |",
-        "|---|---|---|---|---|---|",
+        "| data set | columns (paper) | splits x draws | time | (OPT) |",
+        "|---|---|---|---|---|",
         *run.sizes.values(),
         "",
         "## The noise as the paper prints it",

@@ -10,20 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.blas import sgemm, sger
 
+from opendp_optimal_learn.descent_kernel import Table, walk
 from opendp_optimal_learn.laws import bounded_law, fine_part_of_range, law
 
 __all__ = ["Descent", "data_dependent", "descend"]
 
 Floats = npt.NDArray[np.float64]
-Step = Callable[[int, Floats], Floats]
-"""What is released in a step of the sums that it has found."""
-Release = Callable[[Floats, Floats], Step]
 
 SENSITIVITY = 2.0
 """Terms of a derivative are within [-1, 1]."""
@@ -33,7 +29,9 @@ _SPREAD = 0.2
 """Derivatives are taken for normal about 0, with this part of their range as deviation."""
 _PARTS = 40
 _CELLS = 1 << 20
-"""Margins that are held at a time: many, but not so many that they leave the cache."""
+"""Margins of the descents whose random numbers are drawn at a time."""
+_NOWHERE = 1e300
+"""Where sums are clamped that are not: compiled code takes all numbers for finite."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +60,6 @@ class Descent:
         """Coordinates that an iteration updates, one after the other."""
         width: int = self.train.shape[1]
         return math.ceil(width / 4)
-
-    @property
-    def work(self) -> int:
-        """Logistic functions to evaluate for one draw of one noise."""
-        return self.iterations * self.updates * len(np.unique(self.train, axis=0))
 
 
 def data_dependent(task: Descent) -> float:
@@ -98,13 +91,14 @@ def descend(
     rows = _Rows.of(task)
     alike = [_alike(task, noise, epsilon, delta) for noise in noises]
     distinct = list(dict.fromkeys(alike))
-    releases = [_release(task, noise, epsilon, delta) for noise in distinct]
-    block = max(1, _CELLS // (len(noises) * len(rows.distinct)))
+    made = [_noise(task, noise, epsilon, delta) for noise in distinct]
+    table = _table(task, epsilon, delta)
+    block = max(1, _CELLS // (len(noises) * rows.features.shape[1]))
     wrong = np.zeros((len(distinct), 2))
     for start in range(0, draws, block):
         count = min(block, draws - start)
         rng = np.random.default_rng([*seed, start])
-        weights = _block(task, rows, releases, count, rng).astype(np.float32)
+        weights = _block(task, rows, made, table, count, rng).astype(np.float32)
         for side, (features, signs) in enumerate(
             ((task.train, task.signs), (task.test, task.truth))
         ):
@@ -122,8 +116,8 @@ class _Rows:
     the sum over x of x_j (n sigma(m) - p) = x_j (n tanh(m / 2) / 2 + n / 2 - p).
     """
 
-    distinct: npt.NDArray[np.float32]
-    halves: npt.NDArray[np.float32]
+    features: npt.NDArray[np.float32]
+    counts: npt.NDArray[np.float32]
     fixed: Floats
 
     @staticmethod
@@ -132,12 +126,11 @@ class _Rows:
         count = np.bincount(place.ravel())
         positive = np.bincount(place.ravel(), weights=task.signs > 0)
         fixed = distinct.T @ (count / 2 - positive)
-        halves = (distinct * (count / 2)[:, None]).T
-        return _Rows(
-            np.asfortranarray(distinct, dtype=np.float32),
-            np.ascontiguousarray(halves, dtype=np.float32),
-            np.asarray(fixed, dtype=np.float64),
-        )
+        # Nobody's features, so that rows of the kernel begin where lines of the cache do.
+        extra = -len(count) % 16
+        features = np.pad(distinct.T.astype(np.float32, order="C"), ((0, 0), (0, extra)))
+        counts = np.pad((count / 2).astype(np.float32), (0, extra))
+        return _Rows(features, counts, np.asarray(fixed, dtype=np.float64))
 
 
 def _alike(task: Descent, noise: str | None, epsilon: float, delta: float) -> str | None:
@@ -155,61 +148,74 @@ def _alike(task: Descent, noise: str | None, epsilon: float, delta: float) -> st
     return "optimal" if most < 0.999 * len(task.train) else noise
 
 
-def _release(task: Descent, noise: str | None, epsilon: float, delta: float) -> Release:
-    """What is released of sums of derivatives, from numbers in (0, 1) for all steps."""
-    if noise is None:
-        return lambda uniform, shifts: lambda step, sums: sums
-    most, unit = len(task.train), task.louder * SENSITIVITY
-    length = data_dependent(task) if noise == "optimal-bounded" else 0
-    if length:
-        middle = (np.arange(_PARTS) + 0.5) / _PARTS - 0.5
-        shape = np.exp(-(middle**2) / (2 * _SPREAD**2))
-        table = bounded_law(epsilon, delta, length, tuple((shape / shape.sum()).tolist()))
-        per = 2 * most / length
+@dataclass(frozen=True)
+class _Noise:
+    """How numbers in (0, 1) become noise, and where sums with it are clamped; 0 for a table."""
 
-        def within(uniform: Floats, shifts: Floats) -> Step:
-            return lambda step, sums: (
-                table.quantile(uniform[step], (sums + most) / per, shifts[step]) * per - most
-            )
+    quantile: Callable[[Floats], Floats]
+    limit: float
 
-        return within
-    quantile = law(noise.removesuffix("-bounded"), epsilon, delta).quantile
-    clamped = noise == "optimal-bounded"
 
-    def added(uniform: Floats, shifts: Floats) -> Step:
-        drawn = unit * quantile(uniform)
-        if clamped:
-            return lambda step, sums: np.clip(sums + drawn[step], -most, most)
-        return lambda step, sums: sums + drawn[step]
+def _noise(task: Descent, name: str | None, epsilon: float, delta: float) -> _Noise:
+    """Noise for sums of derivatives."""
+    if name is None:
+        return _Noise(np.zeros_like, _NOWHERE)
+    if name == "optimal-bounded" and data_dependent(task):
+        return _Noise(lambda uniform: uniform, 0.0)
+    unit, base = task.louder * SENSITIVITY, law(name.removesuffix("-bounded"), epsilon, delta)
+    limit = len(task.train) if name == "optimal-bounded" else _NOWHERE
+    return _Noise(lambda uniform: unit * base.quantile(uniform), limit)
 
-    return added
+
+def _table(task: Descent, epsilon: float, delta: float) -> Table:
+    """Noise that depends on the sum, for the kernel; empty if there is none."""
+    most, length = float(len(task.train)), data_dependent(task)
+    if not length:
+        return Table(most)
+    middle = (np.arange(_PARTS) + 0.5) / _PARTS - 0.5
+    shape = np.exp(-(middle**2) / (2 * _SPREAD**2))
+    found = bounded_law(epsilon, delta, length, tuple((shape / shape.sum()).tolist()))
+    return Table(
+        most=most,
+        per=2 * most / length,
+        cumulated=found.cumulated,
+        length=length,
+        start=found.start,
+        step=found.step,
+        rows=found.rows,
+        telling=int(found.telling),
+    )
 
 
 def _block(
-    task: Descent, rows: _Rows, releases: Sequence[Release], draws: int, rng: np.random.Generator
+    task: Descent,
+    rows: _Rows,
+    noises: Sequence[_Noise],
+    table: Table,
+    draws: int,
+    rng: np.random.Generator,
 ) -> Floats:
     """Weights where the descents end: a column for each draw of the first noise, and so on."""
-    width, noises, updates = task.train.shape[1], len(releases), task.updates
-    weights = np.tile(rng.uniform(-1, 1, (width, draws)), (1, noises))
-    margins: Any = (weights / 2).astype(np.float32).T @ rows.distinct.T
-    slopes = np.empty_like(margins)
-    for _ in range(task.iterations):
-        chosen = rng.permutation(width)[:updates]
-        uniform, shifts = rng.random((2, updates, draws))
-        steps = [release(uniform, shifts) for release in releases]
-        back = np.empty((updates, noises * draws), np.float32, order="F")
-        for step, j in enumerate(chosen):
-            np.tanh(margins, out=slopes)
-            sums = (slopes @ rows.halves[j]).astype(np.float64) + rows.fixed[j]
-            noisy = [
-                at(step, part) for at, part in zip(steps, sums.reshape(noises, draws), strict=True)
-            ]
-            moved = weights[j] - np.concatenate(noisy) / len(task.train)
-            after = np.sign(moved) * np.maximum(np.abs(moved) - task.penalty, 0.0)
-            change = after - weights[j]
-            sger(0.5, rows.distinct[:, j], change, a=margins.T, overwrite_a=True)
-            # The iteration ends with the mean of its steps, and no coordinate moves twice.
-            weights[j] += change * ((updates - step) / updates)
-            back[step] = change * (step / updates)
-        sgemm(-0.5, rows.distinct[:, chosen], back, 1.0, margins.T, overwrite_c=True)
+    width, updates = task.train.shape[1], task.updates
+    weights = np.tile(rng.uniform(-1, 1, (width, draws)), (1, len(noises)))
+    chosen = np.empty((task.iterations, updates), np.int64)
+    random = np.empty((2, task.iterations, updates, draws))
+    for iteration in range(task.iterations):
+        chosen[iteration] = rng.permutation(width)[:updates]
+        random[:, iteration] = rng.random((2, updates, draws))
+    uniform, shifts = random
+    drawn = np.stack([noise.quantile(uniform) for noise in noises], axis=2)
+    limits = np.array([noise.limit for noise in noises])
+    walk(
+        weights,
+        rows.features,
+        rows.counts,
+        rows.fixed,
+        chosen,
+        drawn,
+        shifts,
+        limits,
+        table,
+        task.penalty,
+    )
     return weights

@@ -1,28 +1,40 @@
 """The simulation behind Table 3, against the paper's formulas written out one by one."""
 
 import math
+import subprocess
+import sys
 
+import numba
 import numpy as np
 import pytest
+from scipy.special import expit
 
-from opendp_optimal_learn import simulate_descent, uci_descent
-from opendp_optimal_learn.laws import law
-from opendp_optimal_learn.simulate_descent import Descent, _alike, _block, _release, _Rows, descend
+from opendp_optimal_learn import descent_kernel, simulate_descent, uci_descent
+from opendp_optimal_learn.laws import BoundedLaw, law
+from opendp_optimal_learn.simulate_descent import (
+    Descent,
+    _alike,
+    _block,
+    _noise,
+    _Rows,
+    _table,
+    descend,
+)
 
 NOISES = ("gaussian", "optimal", "optimal-bounded", None)
 
 
-def made(rows=60, width=5, louder=10.0, **options):
+def made(rows=60, width=5, louder=10.0, values=2, **options):
     """Few distinct records, some of them in both classes."""
     rng = np.random.default_rng(0)
-    x = rng.integers(-2, 3, size=(rows + 40, width)) / 2
+    x = rng.integers(-values, values + 1, size=(rows + 40, width)) / values
     x[:, 0] = 1.0
     y = np.where(x[:, 1] + x[:, 2] + rng.normal(size=rows + 40) > 0, 1.0, -1.0)
     return Descent(x[:rows], y[:rows], x[rows:], y[rows:], louder=louder, **options)
 
 
 def by_the_book(task, noise, draws, rng):
-    """Formula (10) of the paper for every draw, record by record."""
+    """Formula (10) of the paper, draw by draw."""
     n, width = task.train.shape
     start = rng.uniform(-1, 1, (width, draws))
     h = start.copy()
@@ -32,14 +44,8 @@ def by_the_book(task, noise, draws, rng):
         uniform, _ = rng.random((2, task.updates, draws))
         for step, j in enumerate(chosen):
             for draw in range(draws):
-                terms = [
-                    math.exp(-y * (h[:, draw] @ x))
-                    / (1 + math.exp(-y * (h[:, draw] @ x)))
-                    * -y
-                    * x[j]
-                    for x, y in zip(task.train, task.signs, strict=True)
-                ]
-                total = sum(terms)
+                x, y = task.train, task.signs
+                total = (expit(-y * (x @ h[:, draw])) * -y * x[:, j]).sum()
                 if noise:
                     drawn = law(noise, 1.0, 0.1).quantile(uniform[step, draw])
                     total += 2 * task.louder * float(drawn)
@@ -50,29 +56,69 @@ def by_the_book(task, noise, draws, rng):
     return h
 
 
+def ours(task, names, draws, seed):
+    """The weights of all descents, as the simulation has them."""
+    noises = [_noise(task, name, 1.0, 0.1) for name in names]
+    table, rng = _table(task, 1.0, 0.1), np.random.default_rng(seed)
+    return _block(task, _Rows.of(task), noises, table, draws, rng)
+
+
 @pytest.mark.parametrize(
     ("noise", "iterations"), [(None, 6), (None, 100), ("optimal", 6), ("gaussian", 100)]
 )
 def test_many_draws_at_a_time_are_the_papers_formula(noise, iterations):
     task = made(iterations=iterations, penalty=0.01)
-    released = [_release(task, noise, 1.0, 0.1)]
-    ours = _block(task, _Rows.of(task), released, 3, np.random.default_rng(4))
+    found = ours(task, [noise], 3, 4)
     expected = by_the_book(task, noise, 3, np.random.default_rng(4))
-    assert np.allclose(ours, expected, atol=2e-5)
+    assert np.allclose(found, expected, atol=2e-5)
     if noise or iterations < 100:  # without noise all descents end at the same place
         other = by_the_book(task, noise, 3, np.random.default_rng(5))
-        assert not np.allclose(ours, other, atol=1e-2)
+        assert not np.allclose(found, other, atol=1e-2)
+
+
+@pytest.mark.parametrize("louder", [0.001, 30.0, 3000.0])
+@pytest.mark.parametrize(("width", "rows", "draws"), [(5, 30, 3), (9, 5000, 80)])
+def test_small_and_large_moves_of_few_and_many_records(louder, width, rows, draws):
+    """Margins wait while moves are small; records and descents are taken in parts if many."""
+    task = made(rows=rows, width=width, louder=louder, values=100, iterations=4)
+    parts = len(_Rows.of(task).counts) / descent_kernel.PIECE
+    assert (parts > 2) == (draws * parts * descent_kernel.PIECE > descent_kernel.TOGETHER)
+    assert (parts > 2) == (rows == 5000)
+    expected = by_the_book(task, "optimal", draws, np.random.default_rng(6))
+    found = ours(task, ["optimal"], draws, 6)
+    assert np.allclose(found, expected, atol=1e-5 * max(1.0, abs(expected).max()))
+
+
+def test_the_quotient_for_tanh():
+    @numba.vectorize
+    def vectorised(x):
+        return descent_kernel.tanh(x)
+
+    x = np.linspace(-20, 20, 400_001, dtype=np.float32)
+    assert abs(vectorised(x) - np.tanh(x.astype(np.float64))).max() < 2e-6
+
+
+@pytest.mark.parametrize("louder", [10.0, 7.0, 30.0])
+def test_the_kernel_draws_from_the_table(louder):
+    task = made(louder=louder)
+    table = _table(task, 1.0, 0.1)
+    found = BoundedLaw(
+        table.length, table.start, table.step, table.cumulated, table.rows, bool(table.telling)
+    )
+    rng = np.random.default_rng(3)
+    uniform, shifts = rng.random((2, 4000))
+    sums = rng.uniform(-1.2, 1.2, 4000) * table.most
+    expected = found.quantile(uniform, (sums + table.most) / table.per, shifts)
+    released = [
+        descent_kernel.released(table, *given) for given in zip(sums, uniform, shifts, strict=True)
+    ]
+    assert np.allclose(released, expected * table.per - table.most, atol=1e-9)
+    assert np.unique(released).size > 100
 
 
 def test_all_noises_of_a_draw_share_their_random_numbers():
     task = made(louder=1e-9, iterations=5)
-    weights = _block(
-        task,
-        _Rows.of(task),
-        [_release(task, noise, 1.0, 0.1) for noise in ("gaussian", "optimal", None)],
-        4,
-        np.random.default_rng(0),
-    )
+    weights = ours(task, ("gaussian", "optimal", None), 4, 0)
     assert np.allclose(weights[:, :4], weights[:, 8:], atol=1e-5)
     assert np.allclose(weights[:, 4:8], weights[:, 8:], atol=1e-5)
 
@@ -94,18 +140,25 @@ def test_blocks_of_draws_do_not_change_what_is_measured(monkeypatch):
     assert np.allclose(whole, parts, atol=0.06)
 
 
-@pytest.mark.parametrize(("rows", "louder"), [(60, 10.0), (60, 1.0), (1000, 10.0)])
-def test_releases_that_know_the_range_stay_within(rows, louder):
-    task = made(rows=rows, louder=louder)
+def test_releases_that_know_the_range_stay_within():
+    task = made()
+    table = _table(task, 1.0, 0.1)
     rng = np.random.default_rng(2)
-    sums = np.concatenate(
-        [np.full(3000, rows), np.full(3000, -rows), rng.uniform(-rows, rows, 3000)]
-    )
-    release = _release(task, "optimal-bounded", 1.0, 0.1)
-    released = release(rng.random((1, 9000)), rng.random((1, 9000)))(0, sums)
-    assert abs(released).max() <= rows * (1 + 1e-9)
-    assert abs(released - sums).mean() < 2 * louder * 1.5
+    sums = np.repeat([-60.0, 60.0, 12.3], 1000)
+    released = np.array([descent_kernel.released(table, total, *rng.random(2)) for total in sums])
+    assert abs(released).max() <= 60 * (1 + 1e-9)
+    assert abs(released - sums).mean() < 2 * task.louder * 1.5
     assert (released != sums).mean() > 0.5
+
+
+@pytest.mark.parametrize(("rows", "louder"), [(60, 1.0), (1000, 10.0)])
+def test_longer_ranges_are_clamped(rows, louder):
+    task = made(rows=rows, louder=louder)
+    assert _noise(task, "optimal-bounded", 1.0, 0.1).limit == rows
+    assert _noise(task, "optimal", 1.0, 0.1).limit > 1e100
+    loud = made(rows=rows, louder=louder * rows, iterations=1)
+    free, clamped = np.split(ours(loud, ("optimal", "optimal-bounded"), 300, 1), 2, axis=1)
+    assert abs(clamped).max() <= 1 + 2 <= abs(free).max()
 
 
 @pytest.mark.parametrize(("rows", "louder", "alike"), [(1000, 1.0, True), (1000, 100.0, False)])
@@ -131,6 +184,15 @@ def test_data_have_the_papers_columns(data_directory):
     features, signs = uci_descent.load("spect", data_directory)
     assert len(signs) == 160
     assert np.array_equal(features[:80], features[80:])
+
+
+def test_what_is_missing_is_named():
+    code = "import sys; sys.modules['numba'] = None; import opendp_optimal_learn.simulate_descent"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "pip install opendp-optimal-learn[simulate]" in done.stderr
+    code = code.replace(".simulate_descent", "")  # the estimators do not need it
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_unknown_data_and_missing_files_are_named(tmp_path):
