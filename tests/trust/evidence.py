@@ -1,13 +1,14 @@
 """The evidence: every attack and fault, how often it was tried, what became of it.
 
-    python -m tests.trust.evidence              everything, an hour or two; writes the page
-    python -m tests.trust.evidence --quick      a hundredth of it; prints only
-    python -m tests.trust.evidence fuzz kills   these stages; prints only
+    python -m tests.trust.evidence              everything, an hour or two
+    python -m tests.trust.evidence fuzz kills   these stages
+    python -m tests.trust.evidence --quick      a hundredth of it; writes nothing
 
 Two processes work at a time (the tests of an environment run in processes of their own). A part
-that is done leaves its rows in ``build/trust`` together with a digest of the code that it is about,
+that is done leaves its rows in ``measured`` together with a digest of the code that it is about,
 and is not run again until that code changes (``--fresh``: run it all the same); so a run that was
-interrupted goes on where it was. The page is written when everything is done, and by nothing else.
+interrupted goes on where it was. The page is written of what is there at the end, and says which
+rows are of code that has changed since.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "build" / "trust"
+FOLDER = Path(__file__).with_name("measured")
 PAGE = ROOT / "docs" / "reference" / "trust-evidence.md"
 
 
@@ -180,15 +181,11 @@ def independent(scale: float, part: str) -> Iterator[Row]:
         yield Row("tables", name, len(tables), f"{agreed} agree", agreed == len(tables))
 
 
-SHARE = {"certify": 1.0, "sample": 1.0, "measure": 1.0}
-"""The part of the mutants that is tried, chosen at random with a fixed seed."""
-
-
 def mutation(scale: float, part: str) -> Iterator[Row]:
     """Bugs put into the source, one at a time, under the tests."""
     from tests.trust import mutate
 
-    found = mutate.run_package(part, share=scale * SHARE[part])
+    found = mutate.run(part, share=scale)
     score = 100 * found.killed / found.tried
     unexplained = len(found.unexplained)
     result = (
@@ -200,7 +197,8 @@ def mutation(scale: float, part: str) -> Iterator[Row]:
     why = mutate.explained()
     notes = tuple(f"`{m.key}` | {why.get(m.key, '**not explained**')}" for m in found.survivors)
     good = score >= 95 - 5 * (part != "certify") and not unexplained
-    where = f"{part}/ ({', '.join(mutate.modules(part))})"
+    names = [] if "/" in part else [Path(path).stem for path in mutate.forked(part)]
+    where = f"{part}/ ({', '.join(names)})" if names else part
     yield Row("mutation", where, found.tried, result, good, notes)
 
 
@@ -208,7 +206,7 @@ def bounds(scale: float, part: str) -> Iterator[Row]:
     """The tests with run-time dependencies at one end of their bounds, or with the lock."""
     from tests.trust import bounds as ends
 
-    whole = known("bounds", "locked", 1.0)
+    whole = known("bounds", "locked")
     if part == "newest" and whole:
         python, _ = ends.build(part)
         freeze = [str(python), "-m", "pip", "freeze", "--exclude-editable"]
@@ -244,7 +242,12 @@ def parts(stage: str) -> list[str]:
         from tests.trust.fuzz import TARGETS
 
         return list(TARGETS)
-    return {"mutation": list(SHARE), "bounds": ["lowest", "locked", "newest"]}.get(stage, [""])
+    if stage == "mutation":
+        from tests.trust.mutate import TESTS
+        from tests.trust.mutate import parts as modules
+
+        return modules(TESTS)
+    return {"bounds": ["lowest", "locked", "newest"]}.get(stage, [""])
 
 
 CORE, PLUGINS, OURS = "opendp_optimal/**/*.py", "plugins/*/opendp_optimal_*/*.py", "tests/trust/"
@@ -265,11 +268,17 @@ ABOUT: dict[str, tuple[str, ...]] = {
 def about(stage: str, part: str) -> tuple[str, ...]:
     """The code that a part of a stage is about, as patterns of files."""
     if stage == "mutation":
-        from tests.trust.mutate import TESTS
+        from tests.trust.mutate import APART, TESTS, forked
 
-        tests = tuple(t if t.endswith(".py") else f"{t}/*.py" for t in TESTS[part])
-        ours = ("mut*.py", "small_laws.py", f"survivors/{part}.toml")
-        return (f"opendp_optimal/{part}/*.py", *tests, *(OURS + name for name in ours))
+        package = part.partition("/")[0]
+        code = [part] if part in APART else forked(package)
+        tests = APART[part] if part in APART else TESTS[package]
+        ours = ("mut*.py", "small_laws.py", f"survivors/{package}.toml")
+        return (
+            *(f"opendp_optimal/{path}" for path in code),
+            *(test if test.endswith(".py") else f"{test}/*.py" for test in tests),
+            *(OURS + name for name in ours),
+        )
     if stage == "fuzz":
         word = part.split()[0]
         plugin = f"plugins/{word}/opendp_optimal_{word}/*.py"
@@ -279,9 +288,9 @@ def about(stage: str, part: str) -> tuple[str, ...]:
     return ABOUT[stage]
 
 
-def digest(stage: str, part: str, scale: float) -> str:
+def digest(stage: str, part: str) -> str:
     """A fingerprint of that code."""
-    found = hashlib.sha256(f"{stage}/{part}/{scale}".encode())
+    found = hashlib.sha256(f"{stage}/{part}".encode())
     for pattern in about(stage, part):
         for path in sorted(ROOT.glob(pattern)):
             found.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
@@ -293,49 +302,69 @@ def place_of(stage: str, part: str) -> Path:
     return FOLDER / (re.sub(r"\W+", "-", f"{stage} {part}".strip()) + ".json")
 
 
-def known(stage: str, part: str, scale: float) -> list[Row] | None:
-    """The rows of a part whose code has not changed since it was run."""
+@dataclass(frozen=True)
+class Measured:
+    """The rows of a part when it was last run, and whether its code is the same still."""
+
+    rows: tuple[Row, ...]
+    current: bool
+
+
+def measured(stage: str, part: str) -> Measured:
+    """What is kept of a part; one bad row if there is nothing."""
     place = place_of(stage, part)
-    kept = json.loads(place.read_text()) if place.is_file() else {}
-    if kept.get("digest") != digest(stage, part, scale):
-        return None
-    return [Row(**{**row, "notes": tuple(row["notes"])}) for row in kept["rows"]]
+    if not place.is_file():
+        return Measured((Row(stage, part or "all", 0, "not measured yet", False),), False)
+    kept = json.loads(place.read_text())
+    rows = tuple(Row(**{**row, "notes": tuple(row["notes"])}) for row in kept["rows"])
+    return Measured(rows, kept["digest"] == digest(stage, part))
+
+
+def known(stage: str, part: str) -> list[Row] | None:
+    """The rows of a part that need not be run again: all good, of this code."""
+    found = measured(stage, part)
+    good = found.current and all(row.good for row in found.rows)
+    return list(found.rows) if good else None
 
 
 def run_part(stage: str, part: str, scale: float, fresh: bool) -> list[Row]:
     """Run in a process of its own, with a cache of its own; prints rows as they come."""
-    kept = None if fresh else known(stage, part, scale)
+    kept = None if fresh or scale < 1 else known(stage, part)
     if kept is not None:
         return kept
-    mine, rows = digest(stage, part, scale), []
+    mine, rows = digest(stage, part), []
     with tempfile.TemporaryDirectory() as folder:
         os.environ["OPENDP_OPTIMAL_CACHE"] = folder
         for row in STAGES[stage](scale, part):
             rows.append(row)
             mark = "ok" if row.good else "NO"
             print(f"{mark}  {row.group:9} {row.what:45} {row.tries:>9,}  {row.result}", flush=True)
-    if scale >= 1 and all(row.good for row in rows):
+    if scale >= 1:
         FOLDER.mkdir(parents=True, exist_ok=True)
         content = {"digest": mine, "rows": [asdict(row) for row in rows]}
         place_of(stage, part).write_text(json.dumps(content, indent=1) + "\n")
     return rows
 
 
-def page(rows: list[Row]) -> str:
+def page(found: list[Measured]) -> str:
     """The reference page."""
+    rows = [row for part in found for row in part.rows]
+    words = {True: "good", False: "good, of earlier code"}
+    marks = [words[p.current] if row.good else "**NO**" for p in found for row in p.rows]
     lines = [
         "# Evidence",
         "",
         "Written by `make trust`. What was tried, how often, and what became of it; how each is",
         "done is in `tests/trust`, what it means in [security](../explanation/security.md). A part",
-        "is measured again when the code that it is about has changed.",
+        "is measured again when any file that it is about has changed; until then its rows are",
+        "marked as those of earlier code.",
         "",
         "| kind | attack or fault | tries | result | |",
         "|---|---|---:|---|---|",
     ]
     lines += [
-        f"| {r.group} | {r.what} | {r.tries:,} | {r.result} | {'good' if r.good else '**NO**'} |"
-        for r in rows
+        f"| {r.group} | {r.what} | {r.tries:,} | {r.result} | {mark} |"
+        for r, mark in zip(rows, marks, strict=True)
     ]
     notes = [note.removeprefix("`").split("` | ", 1) for row in rows for note in row.notes]
     lines += [
@@ -358,25 +387,22 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("stages", nargs="*", metavar="stage", help=", ".join(STAGES))
     parser.add_argument("--quick", action="store_true", help="a hundredth of the tries")
     parser.add_argument("--fresh", action="store_true", help="run again what is known")
-    parser.add_argument("--page", action="store_true", help="only the page, of what is known")
+    parser.add_argument("--page", action="store_true", help="run nothing, only write the page")
     parser.add_argument("--workers", type=int, default=2, help="processes at a time")
     parser.add_argument("--part", help="only this part of a stage")
     options = parser.parse_args(argv)
     wanted = options.stages or list(STAGES)
     units = [(s, p) for s in wanted for p in parts(s) if options.part in (None, p)]
-    if options.page:
-        missing = "not measured since its code changed"
-        found = [known(*u, 1.0) or [Row(u[0], u[1] or "all", 0, missing, False)] for u in units]
-        PAGE.write_text(page([row for rows in found for row in rows]))
-        return 0
     first = sorted(units, key=lambda unit: [*SLOWEST, unit[0]].index(unit[0]))
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.workers, mp_context=spawn, max_tasks_per_child=1) as pool:
+    rows: list[Row] = []
+    if not options.page:
         scale = 0.01 if options.quick else 1.0
-        running = {unit: pool.submit(run_part, *unit, scale, options.fresh) for unit in first}
-        rows = [row for unit in units for row in running[unit].result()]
-    if not (options.quick or options.stages or options.part):
-        PAGE.write_text(page(rows))
+        with ProcessPoolExecutor(options.workers, mp_context=spawn, max_tasks_per_child=1) as pool:
+            running = {unit: pool.submit(run_part, *unit, scale, options.fresh) for unit in first}
+            rows = [row for unit in units for row in running[unit].result()]
+    if not options.quick:
+        PAGE.write_text(page([measured(s, p) for s in STAGES for p in parts(s)]))
     return 0 if all(row.good for row in rows) else 1
 
 

@@ -34,7 +34,7 @@ from typing import Any
 import pytest
 
 from tests.trust.mutants import ROOT, SOURCE, Mutant, around, count, functions, mutants
-from tests.trust.mutate_apart import APART, OPTIONS, SameExamples, try_apart
+from tests.trust.mutate_apart import APART, OPTIONS, TESTS_APART, SameExamples, try_apart
 
 
 def _named(pattern: str) -> list[str]:
@@ -53,11 +53,10 @@ TESTS = {
         "tests/trust/test_sample_small.py",
     ],
     "measure": [
-        *_named("measure/test_*.py"),
+        *(name for name in _named("measure/test_*.py") if name not in TESTS_APART),
         *_named("trust/test_measure_*.py"),
     ],
 }
-"""All tests of a package, those of modules that are left to ``mutate_apart`` too."""
 
 SLOWEST = 0.6
 """Tests that take longer than this, in seconds of the processor, are left out."""
@@ -66,14 +65,10 @@ EXPLAINED = Path(__file__).with_name("survivors")
 """One file for each package."""
 
 
-def modules(package: str) -> list[str]:
-    """The modules of a package whose code is changed; ``__init__`` has none."""
-    return sorted(p.stem for p in (SOURCE / package).glob("*.py") if p.stem != "__init__")
-
-
 def forked(package: str) -> list[str]:
-    """Those among them whose tests can be forked, by their paths."""
-    return [p for p in (f"{package}/{name}.py" for name in modules(package)) if p not in APART]
+    """The modules of a package whose tests can be forked; there is nothing in ``__init__``."""
+    found = sorted(p.name for p in (SOURCE / package).glob("*.py") if p.stem != "__init__")
+    return [path for path in (f"{package}/{name}" for name in found) if path not in APART]
 
 
 @dataclass
@@ -326,39 +321,43 @@ class Hijacked(SameExamples):
         return True
 
 
-def run_package(package: str, share: float = 1.0, only: str | None = None) -> Score:
-    """Try the mutants of a package, or a random share of them, or those of one module."""
+def run(name: str, share: float = 1.0) -> Score:
+    """Try the mutants of a package that can be forked, or of one module, or a random share."""
     score = Score()
-    names = [only.removesuffix(".py")] if only else modules(package)
-    paths = [SOURCE / package / f"{name}.py" for name in names]
+    package = name.partition("/")[0]
+    paths = [SOURCE / path for path in (forked(package) if name == package else [name])]
     score.there = sum(map(count, paths))
     wanted = max(1, round(share * score.there))
     chosen = set(random.Random(1).sample(range(score.there), wanted))
     every = itertools.chain.from_iterable(map(mutants, paths))
-    picked = [mutant for number, mutant in enumerate(every) if number in chosen]
-    together = [mutant for mutant in picked if mutant.module not in APART]
+    picked = (mutant for number, mutant in enumerate(every) if number in chosen)
+    if name in APART:
+        for mutant, survived in try_apart(picked):
+            score.count(mutant, survived, "its tests")
+        return score
 
     def body(items: list[pytest.Item]) -> None:
-        try_all(get_to_know(items, package), package, together, score)
+        try_all(get_to_know(items, package), package, picked, score)
 
-    if together:
-        alone = set(itertools.chain.from_iterable(APART.values()))
-        tests = [str(ROOT / path) for path in TESTS[package] if path not in alone]
-        code = pytest.main([*OPTIONS, *tests], plugins=[Hijacked(body)])
-        if score.tried != len(together):
-            raise RuntimeError(f"the tests of {package} could not be collected: {code}")
-    for mutant, survived in try_apart(m for m in picked if m.module in APART):
-        score.count(mutant, survived, "its tests")
+    tests = [str(ROOT / path) for path in TESTS[package]]
+    code = pytest.main([*OPTIONS, *tests], plugins=[Hijacked(body)])
+    if score.tried != wanted:
+        raise RuntimeError(f"the tests of {package} could not be collected: {code}")
     return score
+
+
+def parts(packages: Iterable[str]) -> list[str]:
+    """What is run by itself: each package, and after it each of its modules that is left apart."""
+    apart = {p: [module for module in APART if module.startswith(f"{p}/")] for p in packages}
+    return [name for package, modules in apart.items() for name in (package, *modules)]
 
 
 def main(argv: list[str]) -> int:
     """Print the survivors and the score of packages or modules."""
     good = True
-    for name in argv or list(TESTS):
-        package, _, module = name.partition("/")
+    for name in parts(argv or TESTS):
         started = time.monotonic()
-        found = run_package(package, only=module or None)
+        found = run(name)
         good = good and not found.unexplained
         for mutant in found.unexplained:
             print(f"survived, not explained: {mutant}")

@@ -28,6 +28,7 @@ from tests.trust.mutants import ROOT, SOURCE, Mutant, mutants
 
 APART = {"measure/frames.py": ["tests/measure/test_frames.py"]}
 """The modules, and the tests of each."""
+TESTS_APART = [test for tests in APART.values() for test in tests]
 
 NOTICED = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
 """A test fails, or a file of tests cannot even be imported."""

@@ -20,9 +20,8 @@ def larger(a, b):
 def test_every_explained_survivor_is_a_mutant():
     there = {
         mutant.key
-        for package in mutate.TESTS
-        for name in mutate.modules(package)
-        for mutant in mutants(SOURCE / package / f"{name}.py")
+        for path in (*mutate.APART, *(path for p in mutate.TESTS for path in mutate.forked(p)))
+        for mutant in mutants(SOURCE / path)
     }
     assert set(mutate.explained()) <= there
 
@@ -54,10 +53,15 @@ FRAMES = "measure/frames.py"
 
 
 def test_what_cannot_be_forked_runs_apart():
-    assert FRAMES not in mutate.forked("measure")
-    assert "frames" in mutate.modules("measure")
-    for module, tests in mutate_apart.APART.items():
-        assert set(tests) <= set(mutate.TESTS[module.partition("/")[0]])
+    assert mutate.parts(["sample", "measure"]) == ["sample", "measure", FRAMES]
+    found = {path.name for path in (SOURCE / "measure").glob("*.py")}
+    assert {f"measure/{name}" for name in found} == {
+        "measure/__init__.py",
+        FRAMES,
+        *mutate.forked("measure"),
+    }
+    for tests in mutate_apart.APART.values():
+        assert not set(tests) & set(mutate.TESTS["measure"])
 
 
 def test_a_mutant_apart_is_killed_and_the_source_as_it_is_survives():
