@@ -152,8 +152,12 @@ def make_frame_histogram(
     :param categories: the values to count, in the order of the result.
     """
     _check(input_domain, input_metric, column)
-    keys = list(categories)
-    if not keys or len(set(keys)) != len(keys):
+    try:
+        keys = list(categories)
+        distinct = len(set(keys)) == len(keys) > 0
+    except TypeError:  # no sequence, or of values that cannot be looked up
+        distinct = False
+    if not distinct:
         raise ValueError(f"categories ({categories!r}) must be distinct values, at least one")
 
     def function(frame: Any) -> list[int]:
