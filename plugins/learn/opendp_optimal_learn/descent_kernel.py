@@ -249,10 +249,9 @@ def walk(
                     break
                 for row in range(count):
                     if abs(_HALF * changes[step, row]) > _SMALL:
-                        late = slice(known[row], step)
                         if known[row] < step:
-                            mine_late = changes[late, row : row + 1]
-                            _move(margins[row : row + 1], features, order[late], mine_late)
+                            late, one = slice(known[row], step), slice(row, row + 1)
+                            _move(margins[one], features, order[late], changes[late, one])
                         known[row] = step + 1
                 now, then = features[j], features[order[step + 1]]
                 _follow(margins, slopes, now, changes[step], then, counts, sums)
