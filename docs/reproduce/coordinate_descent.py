@@ -326,7 +326,8 @@ def main() -> None:
         "",
         "## Draws, time, and noise that depends on the answer",
         "",
-        "The paper has 100 splits and 1,000 draws of the noise for each. Times are of one core.",
+        "The paper has 100 splits and 1,000 draws of the noise for each. Times are of one core; "
+        "results that `--keep` had already have the times of the code that found them.",
         "",
         "A derivative of n records is within [-n, n], n "
         f"times the sensitivity of {SENSITIVITY:g} or, with ten times the noise, n / 10 times: "

@@ -98,16 +98,6 @@ def _multiply(some: Any, others: Any, out: Any) -> None:
 
 
 @_compiled
-def _first(margins: Any, slopes: Any, factors: Any) -> Any:
-    total = np.float32(0.0)
-    for i in range(len(slopes)):
-        t = tanh(margins[i])
-        slopes[i] = t
-        total += t * factors[i]
-    return total
-
-
-@_compiled
 def _near(slopes: Any, features: Any, move: Any, factors: Any) -> Any:
     total = np.float32(0.0)
     for i in range(len(slopes)):
@@ -140,22 +130,10 @@ def _add(margins: Any, w: Any, a: Any, x: Any, b: Any, y: Any, c: Any, z: Any, d
 
 
 @_compiled
-def _begin(margins: Any, slopes: Any, then: Any, counts: Any, sums: Any) -> None:
-    """Slopes of the margins; their sums for the first coordinate."""
-    factors = np.empty(PIECE, np.float32)
-    sums[:] = 0.0
-    for low in range(0, len(counts), PIECE):
-        part = slice(low, min(low + PIECE, len(counts)))
-        _multiply(then[part], counts[part], factors)
-        for row in range(len(margins)):
-            sums[row] += _first(margins[row, part], slopes[row, part], factors)
-
-
-@_compiled
 def _follow(
-    margins: Any, slopes: Any, now: Any, changes: Any, then: Any, counts: Any, sums: Any
+    margins: Any, slopes: Any, now: Any, changes: Any, then: Any, counts: Any, sums: Any, new: Any
 ) -> None:
-    """Slopes after a coordinate has changed; their sums for the next."""
+    """Slopes after a coordinate has changed; their sums for the next. All are computed if new."""
     factors = np.empty(PIECE, np.float32)
     sums[:] = 0.0
     for low in range(0, len(counts), PIECE):
@@ -163,12 +141,12 @@ def _follow(
         _multiply(then[part], counts[part], factors)
         for row in range(len(changes)):
             move = _HALF * changes[row]
-            if abs(move) <= _SMALL:
-                sums[row] += _near(slopes[row, part], now[part], move, factors)
-            else:
+            if new or abs(move) > _SMALL:
                 sums[row] += _anywhere(
                     margins[row, part], slopes[row, part], now[part], move, factors
                 )
+            else:
+                sums[row] += _near(slopes[row, part], now[part], move, factors)
 
 
 @_compiled
@@ -231,7 +209,9 @@ def walk(
         _move(margins, features, np.arange(len(weights)), mine)
         for iteration in range(iterations):
             order = chosen[iteration]
-            _begin(margins, slopes, features[order[0]], counts, sums)
+            changes[0] = 0.0
+            first = features[order[0]]
+            _follow(margins, slopes, first, changes[0], first, counts, sums, True)
             known[:] = 0
             for step in range(updates):
                 j = order[step]
@@ -254,7 +234,7 @@ def walk(
                             _move(margins[one], features, order[late], changes[late, one])
                         known[row] = step + 1
                 now, then = features[j], features[order[step + 1]]
-                _follow(margins, slopes, now, changes[step], then, counts, sums)
+                _follow(margins, slopes, now, changes[step], then, counts, sums, False)
             # The iteration ends with the mean of its steps, and no coordinate moves twice.
             for step in range(updates):
                 share = np.float32((updates - step) / updates)

@@ -89,6 +89,15 @@ def test_small_and_large_moves_of_few_and_many_records(louder, width, rows, draw
     assert np.allclose(found, expected, atol=1e-5 * max(1.0, abs(expected).max()))
 
 
+def test_steps_that_change_nothing_after_small_ones():
+    """The penalty keeps some weights at 0: margins that wait must not be taken for new ones."""
+    task = made(rows=400, width=12, louder=0.1, values=100, iterations=60, penalty=0.06)
+    found = ours(task, ["optimal"], 5, 8)
+    assert 0.1 < (found == 0).mean() < 0.9
+    expected = by_the_book(task, "optimal", 5, np.random.default_rng(8))
+    assert np.allclose(found, expected, atol=2e-5)
+
+
 def test_the_quotient_for_tanh():
     @numba.vectorize
     def vectorised(x):
