@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.spec.exact import BITS, exp_bounds
+from opendp_optimal.spec.frozen import Frozen
 from opendp_optimal.spec.loss import LatticeCost
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class DualCertificate:
+class DualCertificate(Frozen):
     """Prices in units of 2^-scale that prove a lower bound.
 
     :param cells: lattice cells per unit of sensitivity

@@ -23,6 +23,7 @@ from opendp_optimal.certify.privacy import TOTAL
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.model.channel import ChannelProblem, ChannelProgram, ChannelSolution
 from opendp_optimal.spec.exact import BITS, exp_bounds
+from opendp_optimal.spec.frozen import Frozen
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -34,7 +35,7 @@ _RARE = 2.0**-36
 
 
 @dataclass(frozen=True, eq=False)
-class ChannelDual:
+class ChannelDual(Frozen):
     """Prices in units of 2^-scale that prove a lower bound.
 
     ``pairs`` are indices into the problem's pairs; ``slack`` has a row for each of them. The

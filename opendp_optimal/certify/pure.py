@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from opendp_optimal.certify.privacy import TOTAL
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.spec.exact import BITS, exp_bounds
+from opendp_optimal.spec.frozen import Frozen
 from opendp_optimal.spec.loss import Loss
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class PureTail:
+class PureTail(Frozen):
     """How noise goes on: ``weight`` for each side, a block of weights, and ``again``."""
 
     weight: int

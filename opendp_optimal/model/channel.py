@@ -23,6 +23,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.spec.frozen import Frozen
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Matrix = Sequence[Sequence[int]]
@@ -31,7 +33,7 @@ _LARGEST = 64.0
 
 
 @dataclass(frozen=True, eq=False)
-class CapRow:
+class CapRow(Frozen):
     """One bound: the sum over ``rows`` x and all y of cost[x, y] P(y|x) is at most the cap."""
 
     rows: tuple[int, ...]
@@ -39,7 +41,7 @@ class CapRow:
 
 
 @dataclass(frozen=True, eq=False)
-class ChannelProblem:
+class ChannelProblem(Frozen):
     """One instance, exactly.
 
     :param cost: integers over ``denominator``, prior weights included, one row for each input

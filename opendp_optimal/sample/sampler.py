@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opendp_optimal.sample.words import Source, one_word, uniform_below, words
+from opendp_optimal.spec.frozen import frozen_array
 
 Integers = NDArray[np.int64]
 
@@ -34,7 +35,7 @@ class Sampler:
         cumulative = np.cumsum(weights, dtype=np.int64)
         if len(weights) == 0 or weights.min() < 0 or int(cumulative[-1]) != 1 << 62:
             raise ValueError("weights must be non-negative and add up to 2^62")
-        return Sampler(cumulative, cumulative.tolist())
+        return Sampler(frozen_array(cumulative), cumulative.tolist())
 
     def draw_one(self, source: Source = os.urandom) -> int:
         """One draw."""

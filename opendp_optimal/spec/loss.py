@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from opendp_optimal.spec import sampled
+from opendp_optimal.spec.frozen import Frozen
 
 Integers = Sequence[int]
 
 
 @dataclass(frozen=True)
-class LatticeCost:
+class LatticeCost(Frozen):
     """Exact costs of the lattice points -radius..radius, as integers over one denominator.
 
     ``upper`` is not below the expected loss of a noise spread over the cell, ``lower`` is such

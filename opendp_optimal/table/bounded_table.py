@@ -65,11 +65,6 @@ class BoundedTable(Table):
     lower: float
     levels: tuple[int, ...] = ()
 
-    def __post_init__(self) -> None:
-        """Freeze the arrays too."""
-        for array in (self.weights, self.dual.slack, self.dual.budget, self.dual.caps):
-            array.setflags(write=False)
-
     @property
     def kind(self) -> str:
         """ "real" or "integer"."""

@@ -6,10 +6,13 @@ import math
 from typing import Any
 
 from opendp_optimal.certify.privacy import TOTAL
+from opendp_optimal.spec.frozen import Frozen, frozen_array
 from opendp_optimal.spec.loss import Loss
 
+__all__ = ["Certified", "Frozen", "Table", "frozen_array"]
 
-class Certified:
+
+class Certified(Frozen):
     """A certified interval around the least expected loss."""
 
     upper: float

@@ -37,10 +37,6 @@ class ChannelTable(Certified):
     upper: float
     lower: float
 
-    def __post_init__(self) -> None:
-        """Freeze the weights too."""
-        self.weights.setflags(write=False)
-
     @property
     def channel(self) -> NDArray[np.float64]:
         """The chances P(y|x) as floats, one row for each input."""

@@ -63,11 +63,6 @@ class NoiseTable(Table):
     tail: PureTail | None = None
     costs: tuple[LatticeCost, LatticeCost] | None = None
 
-    def __post_init__(self) -> None:
-        """Freeze the arrays too."""
-        for array in (self.weights, self.dual.slack, self.dual.budget, self.dual.shifts):
-            array.setflags(write=False)
-
     @property
     def kind(self) -> str:
         """ "real" or "integer"."""

@@ -1,0 +1,51 @@
+"""Values that stay as they were proved: arrays nobody can write to, also in copies and pickles."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def frozen_array(values: ArrayLike) -> NDArray[Any]:
+    """The same numbers in an array whose memory is immutable.
+
+    Its memory is a ``bytes`` object, so that numpy refuses both to write to it and to make it
+    writable again.
+
+    >>> frozen_array([1, 2]).flags.writeable
+    False
+    """
+    array = np.asarray(values)
+    owner = array
+    while isinstance(owner, np.ndarray) and owner.base is not None:
+        owner = owner.base
+    if isinstance(owner, bytes):
+        return array
+    return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
+
+
+def _frozen(value: Any) -> Any:
+    """The same value without a part that can be written to: arrays frozen, lists made tuples."""
+    if isinstance(value, np.ndarray):
+        return frozen_array(value)
+    return tuple(_frozen(part) for part in value) if isinstance(value, list) else value
+
+
+class Frozen:
+    """A frozen dataclass whose arrays and lists are frozen too.
+
+    Copies and pickles are built by the constructor, from the fields alone: what was cached is
+    left behind, and every array is frozen again.
+    """
+
+    def __post_init__(self) -> None:
+        """Freeze what can be written to."""
+        for entry in fields(self):  # type: ignore[arg-type]
+            object.__setattr__(self, entry.name, _frozen(getattr(self, entry.name)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How to build it again."""
+        return type(self), tuple(getattr(self, entry.name) for entry in fields(self))  # type: ignore[arg-type]
