@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def frozen_array(values: ArrayLike) -> NDArray[Any]:
-    """The same numbers in an array whose memory is immutable.
+    """A copy of the numbers in an array whose memory is immutable.
 
     Its memory is a ``bytes`` object, so that numpy refuses both to write to it and to make it
     writable again.
@@ -19,11 +19,6 @@ def frozen_array(values: ArrayLike) -> NDArray[Any]:
     False
     """
     array = np.asarray(values)
-    owner = array
-    while isinstance(owner, np.ndarray) and owner.base is not None:
-        owner = owner.base
-    if isinstance(owner, bytes):
-        return array
     return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
 
 
