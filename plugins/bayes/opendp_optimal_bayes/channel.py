@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 
 from opendp_optimal_bayes._checks import Floats, distribution, floats, matrix
-from opendp_optimal_bayes.exact import exp_down, log_ratio_up
+from opendp_optimal_bayes.exact import exp_reaches, log_near, log_ratio_up
 from opendp_optimal_bayes.metric import Metric, direct_pairs, distances_of
 
 Row = tuple[Fraction, ...]
-
-_MARGIN = 1e-9
 
 
 @dataclass(frozen=True)
@@ -229,28 +227,38 @@ class Channel:
             the difference of positions by default
         """
         distances = distances_of(metric, self.inputs)
-        logs = np.array([[_log(v) for v in row] for row in self.rows])
-        found: list[tuple[float, Fraction, Fraction]] = []
+        found: set[tuple[Fraction, Fraction]] = set()
         # Pairs with an answer exactly between them are implied by their halves.
         for x, z in direct_pairs(distances):
-            d = distances[x][z]
-            if np.any((logs[x] > -math.inf) & (logs[z] == -math.inf)):
+            d, ratio = distances[x][z], self._largest_ratio(x, z)
+            if ratio is None or (d == 0 and ratio > 1):
                 return math.inf
-            if d == 0:
-                if self.rows[x] != self.rows[z]:
-                    return math.inf
-                continue
-            seen = np.flatnonzero(logs[z] > -math.inf)
-            gain = logs[x][seen] - logs[z][seen]
-            near = seen[gain > gain.max() - _MARGIN]
-            ratio = max(self.rows[x][y] / self.rows[z][y] for y in near.tolist())
-            found.append((float(gain.max()) / float(d), ratio, d))
-        best = max((value for value, _, _ in found), default=0.0)
+            if ratio > 1:
+                found.add((ratio, d))
         epsilon = 0.0
-        for ratio, d in {(r, d) for value, r, d in found if value > best - _MARGIN}:
-            if exp_down(Fraction(epsilon) * d) < ratio:
+        # The largest first, by a guess: then it nearly always serves the others too.
+        for ratio, d in sorted(found, key=lambda pair: log_near(pair[0]) / pair[1], reverse=True):
+            if epsilon < math.inf and not exp_reaches(Fraction(epsilon) * d, ratio):
                 epsilon = log_ratio_up(ratio, d)
         return epsilon
+
+    @cached_property
+    def _between(self) -> tuple[Floats, Floats]:
+        """Floats that are not above, and not below, every entry."""
+        near = floats(self.rows)
+        return np.maximum(np.nextafter(near, -1.0), 0.0), np.nextafter(near, 2.0)
+
+    def _largest_ratio(self, x: int, z: int) -> Fraction | None:
+        """The largest of rows[x][y] / rows[z][y], exactly; None where it is infinite."""
+        here, there = self.rows[x], self.rows[z]
+        if any(u and not v for u, v in zip(here, there, strict=True)):
+            return None
+        seen = np.flatnonzero([bool(u) for u in here])
+        low, high = self._between
+        with np.errstate(divide="ignore", over="ignore"):
+            least = np.nextafter(low[x, seen] / high[z, seen], 0.0).max()
+            most = np.nextafter(high[x, seen] / low[z, seen], math.inf)
+        return max(here[y] / there[y] for y in seen[most >= least].tolist())
 
 
 def _floats_of(prior: Any, size: int) -> Floats:
@@ -259,9 +267,3 @@ def _floats_of(prior: Any, size: int) -> Floats:
 
 def _times(a: Fraction, b: Fraction) -> Fraction:
     return a * b
-
-
-def _log(value: Fraction) -> float:
-    if value == 0:
-        return -math.inf
-    return math.log(value.numerator) - math.log(value.denominator)
