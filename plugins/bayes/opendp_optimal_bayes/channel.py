@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from opendp_optimal_bayes._checks import Floats, distribution, floats, matrix
+from opendp_optimal_bayes._checks import Floats, distribution, floats, in_units, matrix, scaled
 from opendp_optimal_bayes.exact import exp_reaches, log_near, log_ratio_up
 from opendp_optimal_bayes.metric import Metric, direct_pairs, distances_of
 
@@ -145,7 +145,8 @@ class Channel:
         :param prior: chances of the answers
         :param loss: loss[w][x] of acting as w when the answer is x
         """
-        return float(self._costs(prior, loss).min(axis=0).sum())
+        costs, unit = self._costs(prior, loss)
+        return in_units("loss", float(costs.min(axis=0).sum()), unit)
 
     def exact_loss(self, prior: Any, loss: Any) -> Fraction:
         """The expected loss of a rational consumer, exactly.
@@ -169,7 +170,8 @@ class Channel:
         :param prior: chances of the answers
         :param loss: loss[w][x] of acting as w when the answer is x
         """
-        return tuple(self._costs(prior, loss).argmin(axis=0).tolist())
+        costs, _ = self._costs(prior, loss)
+        return tuple(costs.argmin(axis=0).tolist())
 
     def raw_loss(self, prior: Any, loss: Any) -> float:
         """The expected loss of a consumer who takes what she sees.
@@ -177,13 +179,14 @@ class Channel:
         :param prior: chances of the answers
         :param loss: loss[y][x], with an action for each observation
         """
-        table = floats(matrix("loss", loss, self.outputs, self.inputs))
+        table, unit = scaled(matrix("loss", loss, self.outputs, self.inputs))
         weights = _floats_of(prior, self.inputs)
-        return float((weights[:, None] * self.matrix * table.T).sum())
+        return in_units("loss", float((weights[:, None] * self.matrix * table.T).sum()), unit)
 
-    def _costs(self, prior: Any, loss: Any) -> Floats:
-        table = floats(matrix("loss", loss, None, self.inputs))
-        return np.asarray(table @ (_floats_of(prior, self.inputs)[:, None] * self.matrix))
+    def _costs(self, prior: Any, loss: Any) -> tuple[Floats, Fraction]:
+        """What each action costs after each observation, in units."""
+        table, unit = scaled(matrix("loss", loss, None, self.inputs))
+        return np.asarray(table @ (_floats_of(prior, self.inputs)[:, None] * self.matrix)), unit
 
     def then(self, processing: Channel) -> Channel:
         """This channel followed by post-processing; also written ``channel >> processing``.
@@ -258,7 +261,8 @@ class Channel:
         with np.errstate(divide="ignore", over="ignore"):
             least = np.nextafter(low[x, seen] / high[z, seen], 0.0).max()
             most = np.nextafter(high[x, seen] / low[z, seen], math.inf)
-        return max(here[y] / there[y] for y in seen[most >= least].tolist())
+        near: list[int] = seen[most >= least].tolist()
+        return max(here[y] / there[y] for y in near)
 
 
 def _floats_of(prior: Any, size: int) -> Floats:

@@ -6,9 +6,10 @@ from typing import Any
 
 import opendp.prelude as dp
 
+from opendp_optimal.measure.spaces import INTEGERS
 from opendp_optimal_bayes._checks import interval
 from opendp_optimal_bayes._opendp import pure_function
-from opendp_optimal_bayes.law import law_of
+from opendp_optimal_bayes.law import carrier_of, law_of
 from opendp_optimal_bayes.waiting import Waiting
 
 
@@ -27,12 +28,22 @@ class Clamp(Waiting):
         :param measurement: noise on a single number
         """
         low, high = self._ends
-        whole = law_of(measurement, self._ends).integer
-        if whole and (low.denominator != 1 or high.denominator != 1):
+        if not law_of(measurement, self._ends).integer:
+            start, end = float(low), float(high)
+            floats: dp.Measurement = measurement >> pure_function(
+                lambda y: min(max(y, start), end), "f64"
+            )
+            return floats
+        if low.denominator != 1 or high.denominator != 1:
             raise ValueError(f"lo ({low}) and hi ({high}) must be integers after integer noise")
-        start, end = (int(low), int(high)) if whole else (float(low), float(high))
+        # Releases are integers of their type, whatever the bounds: so is what is kept of them.
+        carrier = carrier_of(measurement)
+        least, most = INTEGERS[carrier]
+        first, last = max(int(low), least), min(int(high), most)
+        if first > last:
+            raise ValueError(f"lo ({low}) and hi ({high}) must leave integers of {carrier}")
         clamped: dp.Measurement = measurement >> pure_function(
-            lambda y: min(max(y, start), end), "i64" if whole else "f64"
+            lambda y: min(max(y, first), last), "i64" if last < 2**63 else "u64"
         )
         return clamped
 

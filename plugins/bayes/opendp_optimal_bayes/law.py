@@ -7,6 +7,7 @@ A :class:`Law` is noise on answers within lo..hi, observed up to a margin beyond
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -24,6 +25,7 @@ MOST_ANSWERS = 4096
 MOST_PARTS = 1024
 LEAST_PARTS = 256
 _PARTS_IN_SPREAD = 8
+_FINEST = 1e9
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,9 @@ class Law:
     @cached_property
     def parts(self) -> int:
         """Into how many equal parts real answers are divided: finer than the noise varies."""
-        wanted = float(self.hi - self.lo) / self.noise.spread * _PARTS_IN_SPREAD
+        if self.hi - self.lo > sys.float_info.max:
+            raise ValueError(f"hi - lo must be at most {sys.float_info.max:.3g}")
+        wanted = min(_FINEST, float(self.hi - self.lo) / self.noise.spread * _PARTS_IN_SPREAD)
         return min(MOST_PARTS, max(LEAST_PARTS, 2 * math.ceil(wanted / 2)))
 
     @property
@@ -53,16 +57,26 @@ class Law:
         width = float(self.hi - self.lo)
         return self.integer or self.parts >= width / self.noise.spread * _PARTS_IN_SPREAD / 2
 
+    @property
+    def origin(self) -> Fraction:
+        """Where answers and observations are counted from: the first integer, or 0."""
+        return self.lo if self.integer else Fraction(0)
+
     @cached_property
-    def answers(self) -> Floats:
-        """The answers that are told apart: every integer, or the middles of equal parts."""
-        lo, hi = float(self.lo), float(self.hi)
+    def steps(self) -> Floats:
+        """The answers from the origin on: every integer, or the middles of equal parts."""
         if self.integer:
             count = int(self.hi - self.lo) + 1
             if count > MOST_ANSWERS:
                 raise ValueError(f"lo..hi holds {count} answers; at most {MOST_ANSWERS}")
-            return np.asarray(np.arange(count) + lo, np.float64)
+            return np.arange(count, dtype=np.float64)
+        lo, hi = float(self.lo), float(self.hi)
         return np.asarray(lo + (hi - lo) * (np.arange(self.parts) + 0.5) / self.parts, np.float64)
+
+    @property
+    def answers(self) -> Floats:
+        """The answers that are told apart; integers beyond 2^53 are the nearest floats."""
+        return self.steps + float(self.origin)
 
     @cached_property
     def extra(self) -> int:
@@ -71,13 +85,17 @@ class Law:
         return min(MOST_PARTS, math.ceil(self.noise.margin / unit))
 
     @cached_property
-    def observations(self) -> Floats:
-        """What stands for each observation: every integer, or middles of parts and the two ends."""
+    def seen(self) -> Floats:
+        """What stands for each observation, from the origin: integers, or middles and two ends."""
         if self.integer:
-            count, lo = len(self.answers), float(self.lo)
-            return np.asarray(np.arange(-self.extra, count + self.extra) + lo, np.float64)
+            return np.arange(-self.extra, len(self.steps) + self.extra, dtype=np.float64)
         edges = self._edges
         return np.concatenate([edges[:1], (edges[:-1] + edges[1:]) / 2, edges[-1:]])
+
+    @property
+    def observations(self) -> Floats:
+        """What stands for each observation; integers beyond 2^53 are the nearest floats."""
+        return self.seen + float(self.origin)
 
     @property
     def _edges(self) -> Floats:
@@ -87,8 +105,8 @@ class Law:
     @cached_property
     def matrix(self) -> Floats:
         """The chance of each observation for each answer."""
-        cuts = self.observations[:-1] + 0.5 if self.integer else self._edges
-        below = self.noise.below(cuts[None, :] - self.answers[:, None], self.integer)
+        cuts = self.seen[:-1] + 0.5 if self.integer else self._edges
+        below = self.noise.below(cuts[None, :] - self.steps[:, None], self.integer)
         return np.column_stack([below[:, 0], np.diff(below, axis=1), 1.0 - below[:, -1]])
 
     def place(self, y: Any) -> int:
@@ -96,7 +114,7 @@ class Law:
 
         :param y: a release
         """
-        last = len(self.observations) - 1
+        last = len(self.seen) - 1
         if self.integer:
             return min(max(int(y) - int(self.lo) + self.extra, 0), last)
         unit = float(self.hi - self.lo) / self.parts
@@ -115,15 +133,11 @@ def law_of(measurement: dp.Measurement, bounds: tuple[Any, Any] | None = None) -
         geometric or Gaussian noise, on a single number; also behind transformations
     :param bounds: (lo, hi) of the answers, for noise that is not bounded itself
     """
-    inner = measurement
-    while True:
-        known = getattr(inner, "law", None)
-        if isinstance(known, Law):
-            return known
-        name, given = description(inner)
-        if name != "make_chain_mt":
-            break
-        inner = given["measurement1"]
+    inner = _mechanism(measurement)
+    known = getattr(inner, "law", None)
+    if isinstance(known, Law):
+        return known
+    name, given = description(inner)
     found = _noise(inner, name, given)
     if found is None:
         raise ValueError(
@@ -134,6 +148,24 @@ def law_of(measurement: dp.Measurement, bounds: tuple[Any, Any] | None = None) -
         raise ValueError("bounds must be given for noise that is not bounded itself")
     low, high = interval(*bounds)
     return Law(low, high, found[1], found[0])
+
+
+def carrier_of(measurement: dp.Measurement) -> str:
+    """OpenDP's name of the numbers that noise is added to, which are those that are released.
+
+    :param measurement: one that has a law
+    """
+    return str(_mechanism(measurement).input_domain.carrier_type)
+
+
+def _mechanism(measurement: dp.Measurement) -> dp.Measurement:
+    """What is behind transformations."""
+    while not isinstance(getattr(measurement, "law", None), Law):
+        name, given = description(measurement)
+        if name != "make_chain_mt":
+            break
+        measurement = given["measurement1"]
+    return measurement
 
 
 def _noise(

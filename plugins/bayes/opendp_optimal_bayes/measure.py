@@ -12,9 +12,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import opendp.prelude as dp
 
 from opendp_optimal.measure.spaces import INTEGERS, Space, space_of
+from opendp_optimal.spec.exact import float_down, float_up
 from opendp_optimal_bayes._checks import interval, positive, whole
 from opendp_optimal_bayes._opendp import (
     assert_features,
@@ -118,7 +120,9 @@ def make_bounded_laplace(
         raise ValueError(f"input_domain ({input_domain}) must hold floats")
     low, high = interval(lo, hi)
     scale = laplace_scale(positive("epsilon", epsilon))
-    start, end = float(low), float(high)
+    start, end = float_up(low), float_down(high)
+    if space.carrier == "f32":
+        start, end = _inner_f32(start, end)
     clamp = pure_function(lambda y: start if y < start else min(y, end), space.carrier)
     grid = None if k is None else whole("k", k, least=-1074)
     if grid is not None and grid > 1023:
@@ -153,6 +157,20 @@ def laplace_scale(epsilon: float) -> float:
     while Fraction(scale) * Fraction(epsilon) < 1:
         scale = math.nextafter(scale, math.inf)
     return scale
+
+
+def _inner_f32(lo: float, hi: float) -> tuple[float, float]:
+    """The ends of an interval, moved inwards to 32-bit floats."""
+    most = float(np.finfo(np.float32).max)
+    start, end = (float(np.float32(min(max(v, -most), most))) for v in (lo, hi))
+    with np.errstate(over="ignore"):
+        if start < lo:
+            start = float(np.nextafter(np.float32(start), np.float32(math.inf)))
+        if end > hi:
+            end = float(np.nextafter(np.float32(end), np.float32(-math.inf)))
+    if not start <= end:
+        raise ValueError(f"lo ({lo}) and hi ({hi}) must have a 32-bit float between them")
+    return start, end
 
 
 def register() -> None:

@@ -16,10 +16,12 @@ import numpy as np
 from opendp_optimal.errors import SolverError
 from opendp_optimal_bayes._checks import Floats, fraction
 from opendp_optimal_bayes.channel import Channel
+from opendp_optimal_bayes.witness import exact_witness
 
 _MOST_VARIABLES = 40_000
 _MOST_BITS = 6_000
 _SEPARATED = 1e-10
+"""Losses in floats that are closer than this are compared exactly only as a last resort."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +79,18 @@ def refines(a: Channel, b: Channel, *, tolerance: Any = 1e-9) -> Refinement:
     if exact is not None:
         return Refinement(exact)
     weights, prices = _nearest(a, b)
-    separated = _separation(a, b, prices)
+    separated = _separation(a, b, prices, least=_SEPARATED)
     if separated is not None:
         return separated
     witness = Channel(weights)
     residual = _residual(a, b, witness)
     if residual > allowed:
+        exact = exact_witness(a, b)
+        if exact is not None and (missed := _residual(a, b, exact)) <= allowed:
+            return Refinement(exact, missed)
+        separated = _separation(a, b, prices)
+        if separated is not None:
+            return separated
         raise SolverError(
             f"neither a witness within {float(allowed):g} nor a separating loss was found; the "
             f"nearest post-processing misses by {float(residual):.3g}"
@@ -143,14 +151,21 @@ def _nearest(a: Channel, b: Channel) -> tuple[Floats, Floats]:
     return weights, np.asarray(result.eqlin.marginals[:cells]).reshape(inputs, outputs)
 
 
-def _separation(a: Channel, b: Channel, prices: Floats) -> Refinement | None:
-    """A loss made of prices, if it separates the two channels exactly."""
+def _separation(
+    a: Channel, b: Channel, prices: Floats, least: float | None = None
+) -> Refinement | None:
+    """A loss made of prices, if it separates the two channels exactly.
+
+    Exact losses are computed only where those in floats are ``least`` apart, if that is given.
+    """
     prior = [Fraction(1, a.inputs)] * a.inputs
     gain = np.round(prices * 2.0**40) / 2.0**40
     top = float(gain.max(initial=0.0))
     loss = tuple(tuple(Fraction(top) - Fraction(v) for v in row) for row in gain.T.tolist())
-    if a.expected_loss(prior, loss) - b.expected_loss(prior, loss) < _SEPARATED:
-        return None
+    if least is not None:
+        apart = a.expected_loss(prior, loss) - b.expected_loss(prior, loss)
+        if apart < least:
+            return None
     loss_a, loss_b = a.exact_loss(prior, loss), b.exact_loss(prior, loss)
     return Refinement(None, Fraction(0), loss, loss_a, loss_b) if loss_a > loss_b else None
 

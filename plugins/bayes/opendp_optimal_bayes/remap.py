@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import opendp.prelude as dp
 
 from opendp_optimal.spec.loss import Loss
 from opendp_optimal.spec.registry import named_loss
-from opendp_optimal_bayes._checks import Floats, distribution, floats
+from opendp_optimal_bayes._checks import Floats, distribution, floats, fraction
 from opendp_optimal_bayes._opendp import pure_function
 from opendp_optimal_bayes.law import Law, law_of
 from opendp_optimal_bayes.losses import LossLike, loss_matrix
@@ -57,28 +58,28 @@ def decision_rule(
     :param actions: see :func:`remap`
     """
     weights = prior_weights(law, prior)
-    chosen = law.answers if actions is None else np.array([float(a) for a in actions])
+    # Places are counted from the origin, so that errors of large integers are exact.
+    chosen = law.steps if actions is None else _places(actions, law)
     if len(chosen) == 0:
         raise ValueError("actions must not be empty")
     named: Sequence[Any] = chosen.tolist() if actions is None else list(actions)
     if actions is None and law.integer:
         named = range(int(law.lo), int(law.hi) + 1)
     joint = weights[:, None] * law.matrix
-    costs = _costs(loss, chosen, law.answers)
+    costs = _costs(loss, chosen, law)
     after = costs @ joint
     best = after.argmin(axis=0)
     # Taking what is seen: the observation itself, within the bounds.
-    seen = np.clip(law.observations, float(law.lo), float(law.hi))
+    seen = np.clip(law.seen, float(law.lo - law.origin), float(law.hi - law.origin))
     if actions is None and law.integer:
-        taken = np.round(seen - float(law.lo)).astype(int)
-        if costs.shape[0] != len(law.answers):
+        if costs.shape[0] != len(law.steps):
             raise ValueError(
-                f"loss (with {costs.shape[0]} actions) must have {len(law.answers)}, one for each "
+                f"loss (with {costs.shape[0]} actions) must have {len(law.steps)}, one for each "
                 "answer, or actions must be given"
             )
-        raw = costs[taken]
+        raw = costs[np.round(seen).astype(int)]
     elif actions is None and (isinstance(loss, str | Loss) or callable(loss)):
-        raw = _costs(loss, seen, law.answers)
+        raw = _costs(loss, seen, law)
     else:
         raw = costs[np.abs(seen[:, None] - chosen).argmin(axis=1)]
     before = float((raw.T * joint).sum())
@@ -185,8 +186,14 @@ def _type_of(actions: Sequence[Any]) -> str:
     return "f64" if all(isinstance(a, float) for a in actions) else "ExtrinsicObject"
 
 
-def _costs(loss: LossLike, actions: Floats, answers: Floats) -> Floats:
-    """The table loss[w, x] in floats."""
+def _places(actions: Sequence[Any], law: Law) -> Floats:
+    """Where actions lie, from the origin of a law."""
+    return np.array([float(fraction("actions", a) - law.origin) for a in actions])
+
+
+def _costs(loss: LossLike, actions: Floats, law: Law) -> Floats:
+    """The table loss[w, x] in floats, for actions and answers counted from the origin."""
+    answers = law.steps
     if isinstance(loss, str | Loss):
         error = actions[:, None] - answers
         of = named_loss(loss)
@@ -196,6 +203,12 @@ def _costs(loss: LossLike, actions: Floats, answers: Floats) -> Floats:
             return error**2
         return np.array([[of(e) for e in row] for row in error.tolist()])
     if callable(loss):
-        table = [[loss(w, x) for x in answers.tolist()] for w in actions.tolist()]
+        xs, ws = ([_number(law.origin + Fraction(v)) for v in at] for at in (answers, actions))
+        table = [[loss(w, x) for x in xs] for w in ws]
         return floats(loss_matrix(table, range(len(answers)), range(len(actions))))
     return floats(loss_matrix(loss, range(len(answers)), range(len(actions))))
+
+
+def _number(value: Fraction) -> float | int:
+    """A float, or an integer where no float is the same."""
+    return int(value) if value.denominator == 1 and float(value) != value else float(value)

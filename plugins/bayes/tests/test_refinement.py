@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opendp_optimal.errors import SolverError
 from opendp_optimal_bayes import (
     Channel,
     geometric_channel,
@@ -13,6 +14,9 @@ from opendp_optimal_bayes import (
     refines,
     step_geometric_channel,
 )
+from opendp_optimal_bayes.witness import exact_witness
+
+HAIR = Fraction(1, 10**12)
 
 
 @st.composite
@@ -120,3 +124,29 @@ def test_bad_input():
     wide = Channel([[Fraction(1, 200)] * 200] * 3)
     with pytest.raises(ValueError, match="at most 40000"):
         refines(wide, wide)
+
+
+@settings(max_examples=25)
+@given(
+    st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5)).flatmap(
+        lambda n: st.tuples(channels(n[0], n[1]), channels(n[1], n[2]))
+    )
+)
+def test_where_there_is_an_exact_witness_one_is_found(pair):
+    channel, processing = pair
+    after = channel >> processing
+    found = refines(channel, after, tolerance=0)
+    assert found.residual == 0
+    assert channel >> found.witness == after
+
+
+def test_contradictions_have_no_exact_witness():
+    # No post-processing takes rows that are equal to rows that are not.
+    same = Channel([[Fraction(1, 3)] * 3] * 2)
+    other = Channel(
+        [[Fraction(1, 2), Fraction(1, 2)], [Fraction(1, 2) + HAIR, Fraction(1, 2) - HAIR]]
+    )
+    assert exact_witness(same, other) is None
+    with pytest.raises(SolverError, match="neither a witness within 0"):
+        refines(same, other, tolerance=0)
+    assert refines(same, other)  # within the default tolerance
