@@ -80,6 +80,7 @@ def release_zeros(mechanism: str, epsilon: float, delta: float, loss: str, count
         return np.array(calls).ravel()[:count]
     space = dp.vector_domain(atom), dp.l1_distance(T=float)
     target = (epsilon, delta)
+    dp.enable_features("honest-but-curious")  # for ``changed``: there are no data here
     return np.array(make_optimal_noise(*space, 1.0, target, loss=loss, changed=1)(zeros))
 
 

@@ -24,6 +24,7 @@ from opendp_optimal.measure._callback import NUMBERS, number_callback
 __all__ = [
     "PartialChain",
     "assert_features",
+    "assert_honest",
     "enroll",
     "guard_budget",
     "inner_query",
@@ -40,6 +41,20 @@ _enrolled: dict[str, Callable[..., Any]] = {}
 def partial(build: Callable[[dp.Domain, dp.Metric], Any]) -> Any:
     """Return what a ``then_`` function returns: a constructor that waits for its input space."""
     return _PartialConstructor(build)
+
+
+def assert_honest(argument: str) -> None:
+    """Ask for the feature "honest-but-curious": a guarantee rests on what the caller states.
+
+    :param argument: what is stated and cannot be checked, as in "changed (1)".
+    :raises OpenDPException: naming the argument, where the feature is not enabled.
+    """
+    try:
+        assert_features("honest-but-curious")
+    except dp.OpenDPException as error:
+        raise dp.OpenDPException(
+            f"{argument} is a promise about the data that nothing checks. {error.variant}"
+        ) from None
 
 
 def enroll(make: Callable[..., Any], name: str) -> None:

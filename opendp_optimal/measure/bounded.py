@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -236,7 +235,9 @@ def _range(
     if not space.integer:
         return low, high
     if (low, high) != tuple(ends) or (low, high) != whole:
-        raise ValueError(f"range ({ends!r}) must be integers below 2^53 for {space.carrier} data")
+        raise ValueError(
+            f"range ({ends!r}) must be integers that floats hold for {space.carrier} data"
+        )
     least, most = INTEGERS[space.carrier]
     if low < least or high > most:
         raise ValueError(f"range ({ends!r}) must be within what {space.carrier} can hold")
@@ -269,19 +270,7 @@ def _privacy_map(
 
 
 def _releaser(space: Space, table: BoundedTable) -> Callable[[Any], Any]:
-    draw = table.releaser()
-    if not space.integer:
-        return draw
-    low, high = int(table.problem.low), int(table.problem.high)
-    if table.kind == "integer":
-        return draw
-
-    def release(x: int) -> int:
-        # Rounding what is released is post-processing; clamping first never widens a distance.
-        drawn: float = draw(float(min(max(x, low), high)))
-        return min(max(math.floor(drawn + 0.5), low), high)
-
-    return release
+    return table.whole_releaser() if space.integer else table.releaser()
 
 
 enroll(make_optimal_bounded, "optimal_bounded")

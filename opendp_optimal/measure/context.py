@@ -109,7 +109,8 @@ def make_optimal(
     :param input_metric: metric of the value the noise is added to.
     :param loss: what to minimise.
     :param gap: the largest acceptable relative gap to the proven lower bound.
-    :param changed: for vectors, the most coordinates that can differ between neighbours.
+    :param changed: for vectors, the most coordinates that can differ between neighbours; needs the
+        feature "honest-but-curious" where nothing proves it.
     :param cache: whether solved tables are kept on disk.
 
     >>> import opendp.prelude as dp

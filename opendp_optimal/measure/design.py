@@ -138,6 +138,16 @@ def coordinates(space: Space, d_in: Any, changed: int | None) -> int | None:
     return max(1, min(bounds)) if bounds else None  # 1 for vectors without coordinates, too
 
 
+def proved(space: Space, d_in: Any, changed: int) -> bool:
+    """Whether domain and metric alone show that no more than ``changed`` coordinates differ.
+
+    >>> proved(Space("i32", "l1"), 2, 2), proved(Space("f64", "l1"), 2.0, 2)
+    (True, False)
+    """
+    bound = coordinates(space, d_in, None)
+    return bound is not None and bound <= changed
+
+
 def _geometric_up(epsilon: float, count: int) -> Fraction:
     """Return an upper bound on the sum of exp(i * epsilon) over i < count."""
     one = 1 << BITS

@@ -10,6 +10,10 @@ the noise stays below ``2**52``. Adding two doubles rounds their exact sum, so t
 that one rounding. A larger noise (a tail that the tables with bounded support do not have) goes
 through Python's integers.
 
+Integers are on the grid already, ``bits`` being 0 or more. Only where the noise would be too long
+for the sampler is the grid coarser than 1: then ``x`` is rounded down to it, in integers, which is
+counted like any other rounding.
+
 Non-finite and huge values behave as in OpenDP's native noise: NaN (outside the domain) counts as
 0, values beyond the largest float as the largest float; nothing is raised.
 """
@@ -34,7 +38,8 @@ EXACT = 2**52
 FINEST = 1074
 """Every float is a multiple of ``2**-FINEST``: on a finer grid nothing is rounded."""
 LARGEST_INTEGER_SENSITIVITY = 2**44
-"""Noise of this size times the longest table stays within 64-bit integers."""
+LONGEST_NOISE = 2**59
+"""Grid steps that the noise can be long, at most: it is drawn in 64-bit integers."""
 RESOLUTION = 2**16
 """Grid steps in a lattice cell, at least: the grid costs less than 1 part in 10000."""
 
@@ -74,12 +79,15 @@ def grid_for(space: Space, table: NoiseTable, sensitivity: Fraction) -> Grid:
     while Fraction(2) ** -bits > target:
         bits += 1
     if space.integer:
-        bits = max(bits, 0)
         if sensitivity > LARGEST_INTEGER_SENSITIVITY:
             raise ValueError(
                 f"d_in ({sensitivity}) must be at most {LARGEST_INTEGER_SENSITIVITY} for integers"
             )
-    slack = 0 if space.integer or bits >= FINEST else 1
+        # Whole numbers stay as they are, unless their noise would be too long to be drawn.
+        if (sensitivity / table.cells + 2) * (table.radius + 1) < LONGEST_NOISE:
+            bits = max(bits, 0)
+    exact = bits >= 0 if space.integer else bits >= FINEST
+    slack = 0 if exact else 1
     moved = math.floor(sensitivity * Fraction(2) ** bits) + slack
     steps = -(-moved // table.cells)
     steps += 1 - steps % 2
@@ -120,7 +128,7 @@ def _floats(space: Space, table: NoiseTable, grid: Grid) -> Callable[[Any], npt.
     kind = np.dtype({"f32": np.float32, "f64": np.float64}[space.carrier])
 
     def release(data: Any) -> npt.NDArray[Any]:
-        x = np.nan_to_num(np.asarray(data, dtype=np.float64), nan=0.0)
+        x = _sized(np.nan_to_num(np.asarray(data, dtype=np.float64), nan=0.0), space)
         noise = np.asarray(draw(x.size, steps=steps))
         if noise.size and (noise.max() >= EXACT or noise.min() <= -EXACT):
             result = _slowly(x, noise.tolist(), bits)
@@ -143,11 +151,13 @@ def _slowly(x: npt.NDArray[np.float64], noise: list[int], bits: int) -> npt.NDAr
 def _integer(space: Space, table: NoiseTable, grid: Grid) -> Callable[[int], int]:
     draw, steps, bits = table.draw, grid.steps, grid.bits
     low, high = INTEGERS[space.carrier]
-    half = (1 << bits) >> 1
+    fine, coarse = max(bits, 0), max(-bits, 0)
+    half = ((1 << fine) >> 1) + ((1 << coarse) >> 1)
 
     def release(x: int) -> int:
         # Rounding to whole numbers after the noise is post-processing: x is on the grid.
-        noisy = x + ((int(draw(steps=steps)) + half) >> bits)
+        noise = (int(draw(steps=steps)) << coarse) + half >> fine
+        noisy = (x >> coarse << coarse) + noise
         return low if noisy < low else high if noisy > high else noisy
 
     return release
@@ -156,14 +166,20 @@ def _integer(space: Space, table: NoiseTable, grid: Grid) -> Callable[[int], int
 def _integers(space: Space, table: NoiseTable, grid: Grid) -> Callable[[Any], npt.NDArray[Any]]:
     draw, steps, bits = table.draw, grid.steps, grid.bits
     low, high = INTEGERS[space.carrier]
-    half = (1 << bits) >> 1
+    fine, coarse = max(bits, 0), max(-bits, 0)
+    half = ((1 << fine) >> 1) + ((1 << coarse) >> 1)
     kind = np.dtype(
         {"i": "int", "u": "uint"}[space.carrier[0]] + (space.carrier[1:].replace("size", "64"))
     )
 
     def release(data: Any) -> npt.NDArray[Any]:
-        x: npt.NDArray[Any] = np.asarray(data, dtype=kind)
-        noise = (np.asarray(draw(x.size, steps=steps)) + half) >> bits
+        x: npt.NDArray[Any] = _sized(np.asarray(data, dtype=kind), space)
+        noise = np.asarray(draw(x.size, steps=steps))
+        if coarse:
+            pairs = zip(x.tolist(), noise.tolist(), strict=True)
+            sums = ((v >> coarse << coarse) + (n << coarse) + half for v, n in pairs)
+            return np.array([min(max(total, low), high) for total in sums], dtype=kind)
+        noise = (noise + half) >> fine
         if kind.itemsize == 8:
             return _saturating(x, noise)
         wide = np.clip(noise, -(2**33), 2**33) + x.astype(np.int64)
@@ -171,6 +187,16 @@ def _integers(space: Space, table: NoiseTable, grid: Grid) -> Callable[[Any], np
         return narrow
 
     return release
+
+
+def _sized(x: npt.NDArray[Any], space: Space) -> npt.NDArray[Any]:
+    """Vectors of the length that the domain states, which proofs count on: cut, or filled with 0.
+
+    Neither moves two vectors further apart.
+    """
+    if space.size is None or x.size == space.size:
+        return x
+    return np.concatenate([x[: space.size], np.zeros(max(0, space.size - x.size), x.dtype)])
 
 
 def _saturating(x: npt.NDArray[Any], noise: npt.NDArray[np.int64]) -> npt.NDArray[Any]:

@@ -10,8 +10,13 @@ from typing import Any
 import opendp.prelude as dp
 
 from opendp_optimal import engine
-from opendp_optimal.measure._opendp import assert_features, make_measurement, partial
-from opendp_optimal.measure.design import Design, design_for, integer_sensitivity
+from opendp_optimal.measure._opendp import (
+    assert_features,
+    assert_honest,
+    make_measurement,
+    partial,
+)
+from opendp_optimal.measure.design import Design, design_for, integer_sensitivity, proved
 from opendp_optimal.measure.direct import make_direct
 from opendp_optimal.measure.grid import grid_for, releaser
 from opendp_optimal.measure.maps import Guarantee
@@ -57,7 +62,9 @@ def make_optimal_noise(
     :param loss: what to minimise: "l1", "l2", "pinball:0.9", a registered name, a ``Loss`` or a
         callable.
     :param gap: the largest acceptable relative gap between the loss and its proven lower bound.
-    :param changed: for vectors, the most coordinates that can differ between neighbours.
+    :param changed: for vectors, the most coordinates that can differ between neighbours. Where
+        the domain and the metric do not prove it, this is your promise about the data, which
+        nothing checks: OpenDP's feature "honest-but-curious" must be enabled.
     :param profile: emit ``smoothed_max_divergence()`` with the table's whole privacy profile
         instead (OpenDP asks for the feature "honest-but-curious" there, and cannot compose such
         measurements).
@@ -78,6 +85,8 @@ def make_optimal_noise(
     space = space_of(input_domain, input_metric)
     epsilon, delta = _target(d_out)
     design = design_for(space, d_in, epsilon, delta, changed)
+    if changed is not None and not proved(space, d_in, changed):
+        assert_honest(f"changed ({changed!r})")
     try:
         table = _table(space, design, loss, gap, cache)
     except ValueError as error:

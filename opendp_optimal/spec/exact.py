@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from numbers import Integral
+from typing import Any
 
 BITS = 96
 """Fractional bits of the bounds returned by :func:`exp_bounds`."""
@@ -61,3 +63,15 @@ def float_down(value: Fraction) -> float:
     """The largest float that is not above ``value``."""
     near = float(value)
     return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+
+
+def exactly(value: Any) -> Fraction:
+    """The value of a finite number of any type, with nothing rounded.
+
+    >>> exactly(2**60 + 1) - 2**60
+    Fraction(1, 1)
+    """
+    if isinstance(value, Integral):
+        return Fraction(int(value))
+    numerator, denominator = value.as_integer_ratio()
+    return Fraction(int(numerator), int(denominator))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from opendp_optimal.sample.bounded import Listed, Rounding, Shifting
 from opendp_optimal.sample.sampler import Sampler
 from opendp_optimal.spec import moments
 from opendp_optimal.spec.bounded import BoundedProblem
-from opendp_optimal.spec.exact import float_down, float_up
+from opendp_optimal.spec.exact import exactly, float_down, float_up
 from opendp_optimal.table.certified import Table
 
 Floats = NDArray[np.float64]
@@ -288,22 +289,40 @@ class BoundedTable(Table):
         """A function from an answer to its private release, drawn from the secure source.
 
         Answers outside the range count as its nearer end, NaN as 0 (or the end nearest to it).
+        Answers of any type of number are brought to the grid exactly, in one rounding.
         """
         problem, mechanism, bits = self.problem, self.mechanism, self.bits
         low, high = problem.low, problem.high
         if problem.integer:
-            first, last = int(low), int(high)
+            whole = self.whole_releaser()
 
-            def release_integer(answer: int) -> int:
-                return mechanism.draw(min(max(int(answer), first), last))
+            def release_integer(answer: Any) -> int:
+                return whole(math.floor(_within(answer, low, high)))
 
             return release_integer
+        unit = Fraction(2) ** bits
 
-        def release(answer: float) -> float:
-            answer = 0.0 if answer != answer else answer
-            place = round(math.ldexp(min(max(answer, low), high), bits))
+        def release(answer: Any) -> float:
+            answer = _within(answer, low, high)
+            if isinstance(answer, float):
+                place = round(math.ldexp(answer, bits))
+            else:
+                place = round(exactly(answer) * unit)
             drawn = mechanism.draw(place)
             return min(max(math.ldexp(float(drawn), -bits), low), high)
+
+        return release
+
+    def whole_releaser(self) -> Callable[[int], int]:
+        """The same for integers, whatever the kind of the table: nothing becomes a float."""
+        mechanism, bits = self.mechanism, self.bits
+        low, high = math.ceil(self.problem.low), math.floor(self.problem.high)
+        fine, coarse = max(bits, 0), max(-bits, 0)
+
+        def release(answer: int) -> int:
+            place = _shifted(min(max(int(answer), low), high) << fine, coarse)
+            # Rounding what is released is post-processing.
+            return min(max(_shifted(mechanism.draw(place) << coarse, fine), low), high)
 
         return release
 
@@ -329,6 +348,20 @@ class BoundedTable(Table):
         )
         table.verify()
         return table
+
+
+def _within(answer: Any, low: float, high: float) -> Any:
+    """The answer as it is, or the end of the range that is nearer; 0 for NaN."""
+    if isinstance(answer, Integral):
+        answer = int(answer)  # compared exactly
+    elif isinstance(answer, np.float16 | np.float32):
+        answer = float(answer)
+    return min(max(0.0 if answer != answer else answer, low), high)
+
+
+def _shifted(value: int, bits: int) -> int:
+    """An integer over 2^bits, rounded to the nearest integer."""
+    return value + ((1 << bits) >> 1) >> bits
 
 
 def channel_above(problem: BoundedProblem, bins: int, cells: int) -> ChannelProblem:

@@ -1,13 +1,24 @@
 """OpenDP measurements with data-dependent noise."""
 
 import math
+import random
+import warnings
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import opendp.prelude as dp
 import pytest
 from scipy.stats import binom
 
-from opendp_optimal import make_optimal_bounded_noise, solve_bounded, then_optimal_bounded_noise
+from opendp_optimal import (
+    GapWarning,
+    make_optimal_bounded_noise,
+    solve_bounded,
+    then_optimal_bounded_noise,
+)
 
 dp.enable_features("contrib")
 
@@ -113,7 +124,7 @@ def test_the_bounds_of_the_domain_are_the_range() -> None:
         (SHARE, {}, "range must be given: the domain .* has no bounds"),
         (SHARE, {"range": (1.0,)}, r"range \(\(1.0,\)\) must be a pair"),
         (SHARE, {"range": (0, math.inf)}, "must be a pair .* of finite"),
-        (COUNT, {"range": (0, 9.5)}, "must be integers below 2"),
+        (COUNT, {"range": (0, 9.5)}, "must be integers that floats hold"),
         (COUNT, {"d_in": 0.5}, r"d_in \(0.5\) must be at least 1"),
         (SHARE, {"range": (0, 1), "d_in": 0.0}, r"d_in \(0.0\) must be greater than 0"),
         (COUNT, {"cap": 1e-6}, r"cap \(1e-06\) must be larger"),
@@ -152,3 +163,65 @@ def test_releases_follow_the_table() -> None:
     other = solve_bounded(0.8, 1e-3, sensitivity=1, range=(0, 10), integer=True)
     draw = other.releaser()
     assert differs([draw(4) for _ in range(20000)], meas.table, 4)
+
+
+class Seen:
+    """A mechanism that remembers the grid places it is asked for."""
+
+    def __init__(self, mechanism: Any) -> None:
+        self.mechanism, self.place = mechanism, 0
+
+    def draw(self, place: int) -> int:
+        self.place = place
+        return int(self.mechanism.draw(place))
+
+    def cell(self, shift: int) -> int:
+        cell = (self.place - self.mechanism.start - shift) // self.mechanism.step + 1
+        return min(max(cell, 0), len(self.mechanism.rows) - 1)
+
+
+LARGE = [
+    ("i64", (2**60, 2**60 + 1024), 64, 16, 16),
+    ("u64", (2**63, 2**63 + 2**17), 32, 2**12, 2048),
+    ("i64", (0, 2**60 - 2**20), 15, (2**60 - 2**20) // 3, 2**40),
+    ("usize", (0, 2**63), 8, 2**61, 2**50),
+]
+
+
+@pytest.mark.parametrize(("carrier", "ends", "bins", "d_in", "near"), LARGE)
+def test_integers_that_floats_do_not_hold(
+    carrier: str, ends: tuple[int, int], bins: int, d_in: int, near: int
+) -> None:
+    """Answers k cells apart are never drawn from rows that are further apart, nor told apart."""
+    space = dp.atom_domain(T=carrier), dp.absolute_distance(T=carrier)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GapWarning)
+        meas = make_optimal_bounded_noise(*space, d_in, 1.0, range=ends, bins=bins, gap=1.0)
+    table, watched = meas.table, replace(meas.table)
+    seen = watched.__dict__["mechanism"] = Seen(table.mechanism)
+    release = watched.whole_releaser()
+    rng = random.Random(3)
+    shifts = [0, 1, seen.mechanism.step // 2, seen.mechanism.step - 1]
+    for _ in range(300):
+        distance = rng.choice([1, 2, near, d_in, rng.randint(1, d_in)])
+        first = rng.randint(ends[0], ends[1] - distance)
+        rows = []
+        for answer in (first, first + distance):
+            assert ends[0] <= release(answer) <= ends[1]
+            rows.append([seen.cell(shift) for shift in shifts])
+        allowed = table.apart(Fraction(distance))
+        assert allowed <= table.cells
+        assert max(b - a for a, b in zip(*rows, strict=True)) <= allowed
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, Fraction, Decimal, np.longdouble, np.float32])
+def test_answers_of_any_type_are_rounded_once(kind: Any) -> None:
+    ends = (2.0**60, 2.0**60 + 2.0**20)
+    table = solve_bounded(1.0, 0.0, sensitivity=2.0**16, range=ends, bins=16)
+    seen = table.__dict__["mechanism"] = Seen(table.mechanism)
+    release = table.releaser()
+    for answer in (2**60, 2**60 + 127, 2**60 + 129, 2**60 + 2**19, 2**61, 0):
+        given = kind(answer)
+        release(given)
+        exact = min(max(Fraction(int(given)), Fraction(ends[0])), Fraction(ends[1]))
+        assert seen.place == round(exact * Fraction(2) ** table.bits)

@@ -14,7 +14,7 @@ import pytest
 from opendp_optimal import make_optimal_noise
 from opendp_optimal.table import NoiseTable
 
-dp.enable_features("contrib")
+dp.enable_features("contrib", "honest-but-curious")
 
 FALSE_ALARM = 1e-9
 COUNT = 1_000_000

@@ -15,7 +15,7 @@ from opendp_optimal.measure.grid import LARGEST, Grid, grid_for, releaser
 from opendp_optimal.measure.spaces import INTEGERS, Space
 from opendp_optimal.table import NoiseTable
 
-dp.enable_features("contrib")
+dp.enable_features("contrib", "honest-but-curious")
 
 FLOAT = Space("f64", "absolute")
 FLOATS = Space("f64", "l1")
@@ -29,7 +29,7 @@ def table() -> NoiseTable:
 class Fixed:
     """A table whose noise is known, to see what becomes of it."""
 
-    kind = "real"
+    kind, radius = "real", 64
 
     def __init__(self, noise: int, cells: int = 16) -> None:
         self.noise, self.cells = noise, cells
@@ -152,3 +152,26 @@ def test_large_integer_sensitivities_round_the_exact_sum(x: int, d_in: int, nois
 def test_too_large_integer_sensitivity_is_refused() -> None:
     with pytest.raises(ValueError, match="d_in"):
         grid_for(Space("i64", "absolute"), Fixed(0), Fraction(2**45))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("target", [(1.0, 1e-6), 1.0])
+def test_long_noise_on_large_integers(target: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where whole steps are too fine to draw the noise in, it is drawn in coarser ones."""
+    monkeypatch.setattr("opendp_optimal.measure.grid.LONGEST_NOISE", 2**40)
+    d_in = 2**44
+    for carrier in ("i64", "u64"):
+        space = dp.atom_domain(T=carrier), dp.absolute_distance(T=carrier)
+        meas = make_optimal_noise(*space, d_in, target)  # type: ignore[arg-type]
+        assert meas.guarantee.grid.bits < 0
+        assert meas.map(d_in) == target
+        assert 0 < abs(meas(2**62) - 2**62) < 2**52
+
+
+def test_vectors_have_the_length_that_the_domain_states() -> None:
+    """A proof that counts coordinates counts on it."""
+    for carrier, zero in (("f64", 0.0), ("i64", 0)):
+        options = {"nan": False} if carrier == "f64" else {}
+        atoms = dp.atom_domain(T=carrier, **options)  # type: ignore[arg-type]
+        space = dp.vector_domain(atoms, size=2), dp.linf_distance(T=carrier)
+        meas = make_optimal_noise(*space, type(zero)(1), (1.0, 1e-6))
+        assert {len(meas([zero] * n)) for n in (0, 1, 2, 5)} == {2}

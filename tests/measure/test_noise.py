@@ -1,7 +1,9 @@
 """make_optimal_noise: maps, measures, bad input."""
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 import opendp.prelude as dp
 import pytest
@@ -199,3 +201,34 @@ def test_contrib_is_asked_for() -> None:
 def test_a_used_table_verifies() -> None:
     make_optimal_noise(*FLOAT, 1.0, (1.0, 1e-6)).table.verify()
     assert opendp_optimal.solve(epsilon=1.0, delta=1e-6).kind == "real"
+
+
+@pytest.fixture
+def contrib_only() -> Iterator[None]:
+    dp.disable_features("honest-but-curious")
+    yield
+    dp.enable_features("honest-but-curious")
+
+
+@pytest.mark.usefixtures("contrib_only")
+@pytest.mark.parametrize(
+    ("space", "d_in", "changed"), [(COUNTS, 2, 1), (FLOATS, 1.0, 1), (FLOATS, 1.0, 5)]
+)
+def test_what_is_only_stated_is_behind_a_feature(space: Any, d_in: Any, changed: int) -> None:
+    """Two counts that move by 1 are at l1 distance 2: nobody can check ``changed=1``."""
+    for build in (
+        lambda: make_optimal_noise(*space, d_in, (1.0, 1e-6), changed=changed),
+        lambda: space >> then_optimal_noise(d_in, (1.0, 1e-6), changed=changed),
+    ):
+        with pytest.raises(OpenDPException, match=rf"changed \({changed}\) .*honest-but-curious"):
+            build()
+
+
+@pytest.mark.usefixtures("contrib_only")
+def test_what_is_proved_needs_no_feature() -> None:
+    for changed in (2, 7):
+        assert make_optimal_noise(*COUNTS, 2, (1.0, 1e-6), changed=changed).map(2) == (1.0, 1e-6)
+    sized = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=3), dp.linf_distance(T=float)
+    assert make_optimal_noise(*sized, 1.0, (1.0, 1e-6), changed=3).map(1.0) == (1.0, 1e-6)
+    with pytest.raises(OpenDPException, match=r"changed \(2\)"):
+        make_optimal_noise(*sized, 1.0, (1.0, 1e-6), changed=2)

@@ -17,7 +17,7 @@ from opendp_optimal.measure import grid as grids
 from opendp_optimal.spec.exact import BITS, exp_bounds
 from opendp_optimal.table import NoiseTable
 
-dp.enable_features("contrib")
+dp.enable_features("contrib", "honest-but-curious")
 
 FLOAT = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
 INT = dp.atom_domain(T=int), dp.absolute_distance(T=int)

@@ -29,6 +29,7 @@ class Scripted:
     noise: Any
     kind: str = "real"
     cells: int = 4
+    radius: int = 8
 
     def draw(self, size=None, steps=1):
         self.steps = steps
@@ -153,6 +154,30 @@ def test_grids_at_the_ends():
     with pytest.raises(ValueError, match="at most"):
         grid_for(Space("i64", "absolute"), Scripted(0), large + 1)
     grid_for(F64, Scripted(0), large + 1)
+
+
+@pytest.mark.parametrize("carrier", ["i64", "u64", "usize"])
+def test_noise_too_long_for_whole_steps_has_a_coarser_grid(carrier):
+    low, high = INTEGERS[carrier]
+    long = Scripted(3, cells=4, radius=2**20)
+    edge = Fraction(module.LONGEST_NOISE, long.radius + 1) * long.cells - 2 * long.cells
+    assert grid_for(Space(carrier, "absolute"), long, Fraction(math.ceil(edge) - 1)).bits == 0
+    for sensitivity in (Fraction(math.ceil(edge)), Fraction(2**44)):
+        grid = grid_for(Space(carrier, "absolute"), long, sensitivity)
+        step = 2**-grid.bits
+        assert step > 1
+        assert grid.slack == 1
+        assert grid.steps * (long.radius + 1) < 2**60
+        assert math.floor(sensitivity / step) + 1 <= grid.reach
+        assert grid.reach * step < sensitivity * Fraction(10001, 10000)
+        one = releaser(Space(carrier, "absolute"), long, grid)
+        many = releaser(Space(carrier, "l1", 5), Scripted([3], cells=4), grid)
+        values = [low, low + 1, high // 2 + 12345, high - 1, high]
+        # The rounded value, the noise and half a step, in the integers, within the type.
+        whole = [v // step * step + 3 * step + step // 2 for v in values]
+        expected = [min(max(v, low), high) for v in whole]
+        assert [one(v) for v in values] == expected
+        assert many(values).tolist() == expected
 
 
 # --- the four arguments ---------------------------------------------------------------------------

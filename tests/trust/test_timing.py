@@ -158,6 +158,7 @@ def test_draws_that_depend_on_the_answer():
 def test_vectors_of_any_content():
     import opendp.prelude as dp
 
+    dp.enable_features("contrib", "honest-but-curious")
     space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)
     measurement = make_optimal_noise(*space, 1.0, (1.0, 1e-6), changed=1)
     contents = [np.zeros(500), np.full(500, 1e300), np.arange(500.0), np.full(500, 1e-310)]
