@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
-from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
+from sklearn.utils.validation import (  # type: ignore[import-untyped]
+    assert_all_finite,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
+from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import Plan
 
 
@@ -15,13 +25,45 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     _plan: Plan
     _tables: tuple[Any, ...]
+    classes: Any
 
     def __sklearn_tags__(self) -> Any:
-        """Fits are random, and poor on the small data of scikit-learn's checks."""
+        """Fits are random, and poor on the small data of scikit-learn's checks.
+
+        Any cell is accepted, for no record may decide whether there is an error.
+        """
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
         tags.classifier_tags.poor_score = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
         return tags
+
+    def _cells(self, X: Any, fitting: bool, least_rows: int = 1) -> npt.NDArray[Any]:  # noqa: N803
+        """X as an array whose cells keep their types; its shape and names are checked."""
+        given, kinds = inputs.table(X)
+        with np.errstate(all="ignore"):
+            return np.asarray(
+                validate_data(self, given, reset=fitting, ensure_min_samples=least_rows, **kinds)
+            )
+
+    def _labelled(self, X: npt.NDArray[Any], y: Any) -> npt.NDArray[Any]:  # noqa: N803
+        """Set the classes and return the labels of the rows of X.
+
+        Labels are checked only where the classes are read from them anyway.
+        """
+        if y is None:
+            raise ValueError("fit requires y to be passed, but the target y is None")
+        if self.classes is None:
+            y = column_or_1d(y, warn=True)
+            assert_all_finite(y, input_name="y")
+            check_classification_targets(y)
+            self.classes_ = np.unique(y)
+        else:
+            y = inputs.labels(y)
+            self.classes_ = inputs.class_list(self.classes)
+        check_consistent_length(X, y)
+        return np.asarray(y)
 
     def spent(self, delta: float | None = None) -> tuple[float, float]:
         """The (epsilon, delta) of everything that ``fit`` has released, by composition.

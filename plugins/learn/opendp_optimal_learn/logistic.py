@@ -12,14 +12,13 @@ import numpy.typing as npt
 import opendp.prelude as dp
 from scipy.special import expit
 from sklearn.utils import check_random_state  # type: ignore[import-untyped]
-from sklearn.utils.multiclass import type_of_target  # type: ignore[import-untyped]
-from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import Plan, least_noise, plan
 from opendp_optimal_learn.classifier import PrivateClassifier
 from opendp_optimal_learn.notices import clipped, leaked
-from opendp_optimal_learn.releases import Releases
+from opendp_optimal_learn.releases import StatisticReleases
 
 __all__ = ["PrivateLogisticRegression"]
 
@@ -64,6 +63,11 @@ class PrivateLogisticRegression(PrivateClassifier):
     :param fit_intercept: whether a constant feature is added
     :param random_state: of the choice of coordinates, which reveals nothing; noise is always
         drawn from the secure source
+    :param reveal_clipping: whether to warn where data are outside of the bounds or classes. That
+        the warning appears may be due to a single record: it is for whoever holds the data
+
+    What a cell means depends on the cell alone: numbers beyond the bounds are clipped, what is no
+    number is in the middle of the bounds, and a record of neither class pulls nowhere.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -92,6 +96,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         average: bool = False,
         fit_intercept: bool = True,
         random_state: Any = None,
+        reveal_clipping: bool = False,
     ) -> None:
         """Keep the arguments as they are; ``fit`` checks them."""
         self.epsilon = epsilon
@@ -107,6 +112,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         self.average = average
         self.fit_intercept = fit_intercept
         self.random_state = random_state
+        self.reveal_clipping = reveal_clipping
 
     def __sklearn_tags__(self) -> Any:
         """Two classes only."""
@@ -122,16 +128,11 @@ class PrivateLogisticRegression(PrivateClassifier):
         """
         self._check_options()
         dp.enable_features("contrib")
-        X, y = validate_data(self, X, y, dtype=np.float64)  # noqa: N806
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-        if kind != "binary":
-            raise ValueError(
-                f"Only binary classification is supported. The type of the target is {kind}."
-            )
-        read = []
-        if self.classes is None:
-            read.append("classes")
-        self.classes_ = np.unique(np.asarray(y if self.classes is None else self.classes))
+        X = inputs.numbers(self._cells(X, fitting=True))  # noqa: N806
+        y = self._labelled(X, y)
+        read = [] if self.classes is not None else ["classes"]
+        if read and len(self.classes_) > 2:
+            raise ValueError("Only binary classification is supported. y has more than 2 classes.")
         if len(self.classes_) != 2:
             raise ValueError(
                 f"This classifier needs exactly 2 classes; got {len(self.classes_)} class"
@@ -143,12 +144,13 @@ class PrivateLogisticRegression(PrivateClassifier):
         self.lower_, self.upper_ = ends if ends is not None else inputs.ends_of(X)
         if read:
             leaked(", ".join(read) + (" was" if len(read) == 1 else " were"))
-        outside = ~np.isin(y, self.classes_)
-        if (self.lower_ > X).any() or (self.upper_ < X).any() or outside.any():
-            clipped()
+        places = inputs.codes(y, self.classes_)
+        if self.reveal_clipping:
+            inside = (self.lower_ <= X) & (self.upper_ >= X)
+            if not inside.all() or (places < 0).any():
+                clipped()
         # A record of neither class pulls nowhere.
-        signs = np.where(outside, 0.0, np.where(y == self.classes_[1], 1.0, -1.0))
-        self._descend(self._scaled(X), signs)
+        self._descend(self._scaled(X), np.array([-1.0, 1.0, 0.0])[places])
         return self
 
     def _check_options(self) -> None:
@@ -185,8 +187,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         return passes, shared
 
     def _scaled(self, X: Floats) -> Floats:  # noqa: N803
-        inside = np.clip(X, self.lower_, self.upper_)
-        scaled = 2 * (inside - self.lower_) / (self.upper_ - self.lower_) - 1
+        scaled = 2 * inputs.shares(X, self.lower_, self.upper_) - 1
         if not self.fit_intercept:
             return np.asarray(scaled)
         return np.hstack([np.ones((len(X), 1)), scaled])
@@ -195,7 +196,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         rows, width = features.shape
         updates = min(width, self.updates or width)
         self.n_iter_, shared = self._passes(rows, updates)
-        noisy = Releases(shared)
+        noisy = StatisticReleases(shared)
         order = self._order(width, updates)
         signed = np.asfortranarray(features * signs[:, None])
         weights = np.zeros(width)
@@ -205,7 +206,7 @@ class PrivateLogisticRegression(PrivateClassifier):
             total = np.zeros(width)
             for chosen in order():
                 column = signed[:, chosen]
-                exact = float((np.tanh(halves) - 1) @ column) / 2
+                exact = _exact_sum((np.tanh(halves) - 1) * column / 2)
                 released = noisy.number(exact, sensitivity=_SENSITIVITY, low=-rows, high=rows)
                 moved = weights[chosen] - self.step * released / rows
                 after = math.copysign(max(abs(moved) - threshold, 0.0), moved)
@@ -238,8 +239,8 @@ class PrivateLogisticRegression(PrivateClassifier):
         :param X: one row for each record
         """
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, dtype=np.float64, reset=False)  # noqa: N806
-        return np.asarray(self._scaled(X) @ self._weights)
+        values = inputs.numbers(self._cells(X, fitting=False))
+        return np.asarray(self._scaled(values) @ self._weights)
 
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """Probabilities of the two classes.
@@ -256,3 +257,9 @@ class PrivateLogisticRegression(PrivateClassifier):
         """
         second = (self.decision_function(X) > 0).astype(np.int64)
         return np.asarray(self.classes_[second])
+
+
+def _exact_sum(terms: Floats) -> float:
+    """The sum of numbers within [-1, 1], each rounded to a grid on which adding is exact."""
+    unit = 2.0 ** (52 - len(terms).bit_length())
+    return float(np.rint(terms * unit).sum()) / unit

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import opendp.prelude as dp
 from scipy.special import logsumexp
-from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import plan
 from opendp_optimal_learn.classifier import PrivateClassifier
 from opendp_optimal_learn.notices import clipped, leaked
-from opendp_optimal_learn.releases import Releases
+from opendp_optimal_learn.releases import StatisticReleases
 
 __all__ = ["PrivateNaiveBayes"]
 
@@ -27,6 +27,8 @@ SPREADS = ("variance", "deviation")
 NEIGHBOURS = {"change-one": 2, "add-remove": 1}
 """In how many cells of one table of counts, and classes, the record of one person can be seen."""
 
+_GRID, _BLOCK = 1 << 24, 1 << 14
+"""Numbers in [0, 1] are rounded to this grid; so many of their squares fit into an integer."""
 _LEAST_LOG = -700.0
 """Probabilities below the exponential of this count as that."""
 
@@ -57,6 +59,13 @@ class PrivateNaiveBayes(PrivateClassifier):
         does, which are more sensitive in large classes
     :param alpha: added to every noisy count
     :param least_deviation: the smallest standard deviation, as a part of the bounds' length
+    :param reveal_clipping: whether to warn where data are outside of the bounds, categories or
+        classes. That the warning appears may be due to a single record: it is for whoever holds
+        the data
+
+    What a cell means depends on the cell alone. ``fit`` clips numbers beyond the bounds, takes what
+    is no number for the middle of the bounds, and does not count other categories or classes. For
+    ``predict`` a number or category that is missing tells nothing.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -85,6 +94,7 @@ class PrivateNaiveBayes(PrivateClassifier):
         spread: str = "variance",
         alpha: float = 1.0,
         least_deviation: float = 0.01,
+        reveal_clipping: bool = False,
     ) -> None:
         """Keep the arguments as they are; ``fit`` checks them."""
         self.epsilon = epsilon
@@ -99,6 +109,7 @@ class PrivateNaiveBayes(PrivateClassifier):
         self.spread = spread
         self.alpha = alpha
         self.least_deviation = least_deviation
+        self.reveal_clipping = reveal_clipping
 
     def __sklearn_tags__(self) -> Any:
         """Numbers only, unless categorical columns are named."""
@@ -114,20 +125,16 @@ class PrivateNaiveBayes(PrivateClassifier):
         """
         self._check_options()
         dp.enable_features("contrib")
-        X, y = validate_data(self, X, y, **self._kinds())  # noqa: N806
-        read = []
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        if self.classes is None:
-            read.append("classes")
-            self.classes_ = np.unique(y)
-        else:
-            self.classes_ = np.unique(np.asarray(self.classes))
+        # Nobody may learn from an error whether there was a record at all.
+        least_rows = 1 if self.neighbours == "change-one" or self.classes is None else 0
+        X = self._cells(X, fitting=True, least_rows=least_rows)  # noqa: N806
+        y = self._labelled(X, y)
+        read = [] if self.classes is not None else ["classes"]
         if len(self.classes_) < 2:
             raise ValueError(
                 f"This classifier needs at least 2 classes; got {len(self.classes_)} class"
             )
-        labels = self._labels(y)
+        labels = inputs.codes(y, self.classes_)
         columns = inputs.column_indices(
             self.categorical_features, self.n_features_in_, getattr(self, "feature_names_in_", None)
         )
@@ -144,11 +151,11 @@ class PrivateNaiveBayes(PrivateClassifier):
         self.lower_, self.upper_ = ends if ends is not None else inputs.ends_of(values)
         if read:
             leaked(", ".join(read) + (" was" if len(read) == 1 else " were"))
-        beyond = (values < self.lower_).any() or (values > self.upper_).any()
-        if beyond or (codes < 0).any() or (labels < 0).any():
-            clipped()
-        width = self.upper_ - self.lower_
-        self._release(np.clip((values - self.lower_) / width, 0.0, 1.0), codes, labels)
+        if self.reveal_clipping:
+            inside = (self.lower_ <= values) & (self.upper_ >= values)
+            if not inside.all() or (codes < 0).any() or (labels < 0).any():
+                clipped()
+        self._release(inputs.shares(values, self.lower_, self.upper_), codes, labels)
         return self
 
     def _check_options(self) -> None:
@@ -164,23 +171,13 @@ class PrivateNaiveBayes(PrivateClassifier):
             raise ValueError(f"least_deviation ({self.least_deviation!r}) must be in (0, 1)")
         plan(self.noise, self.epsilon, self.delta, 1, self.budget)
 
-    def _kinds(self) -> dict[str, Any]:
-        """What X may hold."""
-        if self.categorical_features is None:
-            return {"dtype": np.float64}
-        return {"dtype": object, "ensure_all_finite": False}
-
-    def _labels(self, y: npt.NDArray[Any]) -> Codes:
-        index = {value: i for i, value in enumerate(self.classes_.tolist())}
-        return np.array([index.get(v, -1) for v in y.tolist()], dtype=np.int64)
-
     def _release(self, shares: Floats, codes: Codes, labels: Codes) -> None:
         """Release everything; from here on only noisy numbers are kept."""
         classes, rows = len(self.classes_), len(labels)
         statistics = 1 + codes.shape[1] + 2 * shares.shape[1]
         touched = statistics * NEIGHBOURS[self.neighbours]
         shared = plan(self.noise, float(self.epsilon), float(self.delta), touched, self.budget)
-        noisy = Releases(shared)
+        noisy = StatisticReleases(shared)
         most = rows if self.neighbours == "change-one" else None
         self.class_count_ = np.array(
             [noisy.count(int((labels == c).sum()), most) for c in range(classes)]
@@ -207,16 +204,16 @@ class PrivateNaiveBayes(PrivateClassifier):
         self._plan, self._tables = shared, _tables(noisy, statistics, codes.shape[1], touched)
         self.releases_ = noisy.made
 
-    def _moments(self, noisy: Releases, values: Floats, size: int) -> tuple[float, float]:
+    def _moments(self, noisy: StatisticReleases, values: Floats, size: int) -> tuple[float, float]:
         """A noisy mean and standard deviation of numbers in [0, 1].
 
         Sums are divided by the larger of the true and the noisy size of the class: one record
         then moves the mean (from 1/2) and the variance by 1 / size at most, whatever the data.
         """
-        divisor = max(len(values), size)
-        mean = 0.5 + float((values - 0.5).sum()) / divisor
-        centre = float(values.mean()) if len(values) else 0.5
-        variance = float(((values - centre) ** 2).sum()) / divisor
+        rows, divisor = len(values), max(len(values), size)
+        total, squares = _exact_sums(values)
+        mean = float(Fraction(1, 2) + (total - Fraction(rows, 2)) / divisor)
+        variance = float((squares - total * total / max(rows, 1)) / divisor)
         released = noisy.number(mean, sensitivity=1 / size, low=0.0, high=1.0)
         if self.spread == "variance":
             square = noisy.number(variance, sensitivity=1 / size, low=0.0, high=0.25)
@@ -233,22 +230,19 @@ class PrivateNaiveBayes(PrivateClassifier):
         :param X: one row for each record
         """
         check_is_fitted(self, "theta_")
-        X = validate_data(self, X, reset=False, **self._kinds())  # noqa: N806
+        X = self._cells(X, fitting=False)  # noqa: N806
         codes = inputs.category_codes(X[:, self.categorical_indices_], self.categories_)
-        for j, column in enumerate(self.categorical_indices_):
-            if (codes[:, j] < 0).any():
-                raise ValueError(f"Found unknown categories in column {column} during predict")
         values = inputs.numbers(X[:, self.numerical_indices_])
-        shares = np.clip((values - self.lower_) / (self.upper_ - self.lower_), 0.0, 1.0)
+        shares, known = inputs.shares(values, self.lower_, self.upper_), ~np.isnan(values)
         counts = self.class_count_ + self.alpha
         joint = np.tile(np.log(counts / counts.sum()), (len(X), 1))
         for c in range(len(self.classes_)):
             z = (shares - self.theta_[c]) / self.sigma_[c]
-            joint[:, c] += (-0.5 * z**2 - np.log(self.sigma_[c])).sum(axis=1)
+            joint[:, c] += ((-0.5 * z**2 - np.log(self.sigma_[c])) * known).sum(axis=1)
         for j, tallies in enumerate(self.category_count_):
             smooth = tallies + self.alpha
             logs = np.log(smooth / smooth.sum(axis=1, keepdims=True))
-            joint += logs[:, codes[:, j]].T
+            joint += np.where(codes[:, j] >= 0, logs[:, codes[:, j]], 0.0).T
         normed = joint - logsumexp(joint, axis=1, keepdims=True)
         return np.asarray(np.maximum(normed, _LEAST_LOG))
 
@@ -268,7 +262,9 @@ class PrivateNaiveBayes(PrivateClassifier):
         return np.asarray(self.classes_[best])
 
 
-def _tables(noisy: Releases, statistics: int, categorical: int, touched: int) -> tuple[Any, ...]:
+def _tables(
+    noisy: StatisticReleases, statistics: int, categorical: int, touched: int
+) -> tuple[Any, ...]:
     """Tables behind the releases that one person can touch, where all of them have one."""
     if noisy.plan.noise not in ("optimal", "truncated-laplace"):
         return ()
@@ -279,3 +275,14 @@ def _tables(noisy: Releases, statistics: int, categorical: int, touched: int) ->
     if noisy.plan.noise == "truncated-laplace":
         return (real,) * touched
     return (whole,) * counts + (real,) * (touched - counts)
+
+
+def _exact_sums(values: Floats) -> tuple[Fraction, Fraction]:
+    """The sums of numbers in [0, 1], on a grid, and of their squares, without rounding."""
+    whole = np.rint(values * _GRID).astype(np.int64)
+    starts = np.arange(0, len(whole), _BLOCK)
+
+    def added(integers: Codes) -> int:
+        return sum(np.add.reduceat(integers, starts).tolist()) if len(integers) else 0
+
+    return Fraction(added(whole), _GRID), Fraction(added(whole * whole), _GRID**2)

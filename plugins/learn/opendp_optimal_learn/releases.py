@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
 import opendp.prelude as dp
 
 from opendp_optimal import GapWarning, make_optimal_bounded_noise, make_optimal_noise
+from opendp_optimal.measure._opendp import assert_features
 from opendp_optimal_learn.budget import Plan
 from opendp_optimal_learn.laws import part_of_range
 from opendp_optimal_learn.truncated import make_truncated_laplace
 
-__all__ = ["Releases"]
+__all__ = ["Releases", "StatisticReleases"]
 
 _LONGEST = 8
 """Ranges of more sensitivities than this get optimal noise and are clipped: less to gain."""
 _MARGIN = 1 + 1e-6
 """Sensitivities are taken a millionth larger, for the arithmetic that computes a statistic."""
+_MOST_STEPS = 1 << 30
+"""Sensitivities that a range may have: floats then round by far less than the margin."""
 _BOUNDED_GAP = 0.05
 
 
-class Releases:
-    """Noisy counts and numbers, all with the same budget each.
+class StatisticReleases:
+    """Noisy counts and numbers, all with the same budget each, for statistics of this package.
 
     :param plan: what each release gets
-
-    >>> import opendp.prelude as dp
-    >>> from opendp_optimal_learn.budget import plan
-    >>> dp.enable_features("contrib")
-    >>> noisy = Releases(plan("optimal", 1.0, 1e-6, 2))
-    >>> 0 <= noisy.number(0.5, sensitivity=0.1, low=0.0, high=1.0) <= 1
-    True
-    >>> noisy.made
-    1
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -51,6 +46,7 @@ class Releases:
         :param most: an upper bound on it that is public, where there is one
         """
         self.made += 1
+        value = max(0, min(int(value), _MOST_STEPS if most is None else most))
         if self.plan.noise == "optimal-bounded" and most is not None:
             length = part_of_range(most, _LONGEST)
             if length and most >= 1:
@@ -72,9 +68,17 @@ class Releases:
         :param low: public lower bound
         :param high: public upper bound
         """
-        self.made += 1
         width = high - low
-        share = min(max((value - low) / width, 0.0), 1.0)
+        if not (low < high and math.isfinite(width)):
+            raise ValueError(f"low ({low!r}) must be below high ({high!r}), both of them finite")
+        if not (sensitivity > 0 and 0 < width / sensitivity < _MOST_STEPS):
+            raise ValueError(
+                f"sensitivity ({sensitivity!r}) must be positive, and at least "
+                f"{1 / _MOST_STEPS:.2g} of the range from {low!r} to {high!r}"
+            )
+        self.made += 1
+        inside = min(value, high) if value > low else low  # low for what is no number
+        share = (inside - low) / width
         ratio = width / (sensitivity * _MARGIN)
         if self.plan.noise == "optimal-bounded":
             length = part_of_range(ratio, _LONGEST)
@@ -113,3 +117,27 @@ class Releases:
         if self.plan.noise == "truncated-laplace":
             return make_truncated_laplace(*space, 1.0, (self.plan.epsilon, self.plan.delta))
         return make_optimal_noise(*space, d_in=1.0, d_out=self._target())
+
+
+class Releases(StatisticReleases):
+    """Noisy counts and numbers, all with the same budget each.
+
+    That one person changes a count by 1 at most, and a number by its sensitivity at most, is taken
+    on trust, so OpenDP's feature "honest-but-curious" is needed.
+
+    :param plan: what each release gets
+
+    >>> import opendp.prelude as dp
+    >>> from opendp_optimal_learn.budget import plan
+    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> noisy = Releases(plan("optimal", 1.0, 1e-6, 2))
+    >>> 0 <= noisy.number(0.5, sensitivity=0.1, low=0.0, high=1.0) <= 1
+    True
+    >>> noisy.made
+    1
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        """Ask for the features; nothing is solved or made before it is needed."""
+        assert_features("contrib", "honest-but-curious")
+        super().__init__(plan)

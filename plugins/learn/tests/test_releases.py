@@ -11,7 +11,35 @@ from opendp_optimal_learn import (
     plan,
     truncated_table,
 )
+from opendp_optimal_learn.budget import Plan
 from opendp_optimal_learn.laws import LAWS, bounded_law, bounded_table, law, part_of_range
+
+
+@pytest.fixture(autouse=True)
+def _trusting():
+    dp.enable_features("honest-but-curious")
+    yield
+    dp.disable_features("honest-but-curious")
+
+
+def test_a_sensitivity_is_believed_only_where_trust_is_declared():
+    dp.disable_features("honest-but-curious")
+    with pytest.raises(Exception, match="honest-but-curious"):
+        Releases(Plan("laplace", 1.0, 0.0, 1))
+
+
+def test_releases_check_what_is_public_and_accept_any_value():
+    made = Releases(plan("laplace", 1.0, 0.0, 1))
+    for value in (np.nan, np.inf, -np.inf, 1.7e308):
+        assert 0 <= made.number(value, sensitivity=0.1, low=0, high=1) <= 1
+    for value in (-3, 10**400):
+        assert 0 <= made.count(value, most=5) <= 5
+    for wrong in ({"low": 1}, {"high": np.inf}, {"low": -1e308, "high": 1e308}):
+        with pytest.raises(ValueError, match="low"):
+            made.number(0.5, **{"sensitivity": 0.1, "low": 0, "high": 1, **wrong})
+    for sensitivity in (0, -1, np.nan, np.inf, 1e-300, 1e-11):
+        with pytest.raises(ValueError, match="sensitivity"):
+            made.number(0.5, sensitivity=sensitivity, low=0, high=1)
 
 
 @pytest.mark.parametrize("noise", NOISES)
