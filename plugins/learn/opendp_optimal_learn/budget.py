@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from opendp_optimal import compose
+from opendp_optimal.measure._opendp import assert_features
 from opendp_optimal.spec import baselines
 from opendp_optimal.spec.problem import MAX_EPSILON, MIN_EPSILON
+from opendp_optimal_learn.composition import composed_delta, float_above, gaussian_delta_above
 
 __all__ = ["BUDGETS", "NOISES", "Plan", "composed_delta", "least_noise", "plan"]
 
@@ -37,40 +39,6 @@ _SHY = 1 - 1e-9
 """Budgets are planned a hair below, for the arithmetic."""
 _WIDER = 1 + 1e-6
 """Gaussian noise is a hair wider than its formula, which is for noise off the grid."""
-
-
-def composed_delta(epsilon: float, each_epsilon: float, each_delta: float, releases: int) -> float:
-    """The delta at a total epsilon of so many (each_epsilon, each_delta)-private releases.
-
-    :param epsilon: total privacy loss
-    :param each_epsilon: privacy loss of each release
-    :param each_delta: probability of a larger loss, of each release
-    :param releases: how many
-
-    >>> composed_delta(1.0, 1.0, 1e-6, 1)
-    1e-06
-    >>> composed_delta(4.0, 0.1, 0.0, 100) < 1e-3  # the sum of epsilons is 10
-    True
-    """
-    i = np.arange(releases + 1)
-    # Losses are (releases - 2 i) * each_epsilon; only those above epsilon count.
-    loss = (releases - 2 * i) * each_epsilon
-    above = loss > epsilon
-    i, loss = i[above], loss[above]
-    chance = (
-        gammaln(releases + 1)
-        - gammaln(i + 1)
-        - gammaln(releases - i + 1)
-        + (releases - i) * each_epsilon
-        - releases * np.logaddexp(0.0, each_epsilon)
-    )
-    beyond = float((np.exp(chance) * -np.expm1(epsilon - loss)).sum())
-    if beyond == 0.0:
-        if releases == 1:
-            return each_delta
-        return min(1.0, -math.expm1(releases * math.log1p(-each_delta)) * (1 + 1e-12))
-    kept = releases * math.log1p(-each_delta) + math.log1p(-min(beyond, 1 - 1e-16))
-    return min(1.0, -math.expm1(kept) * (1 + 1e-9))
 
 
 @dataclass(frozen=True)
@@ -111,12 +79,24 @@ class Plan:
 
         :param delta: the total delta to state it at; by default that of the plan, or the sum
         :param tables: the noise tables behind the releases, one for each, where there are any:
-            their exact profiles are composed
+            their exact profiles are composed. That these are the tables is taken on trust, so
+            OpenDP's feature "honest-but-curious" is needed
         """
+        if tables:
+            assert_features("honest-but-curious")
+        return self.spent_by(delta, tables)
+
+    def spent_by(self, delta: float | None, tables: tuple[Any, ...]) -> tuple[float, float]:
+        """The same for tables that are known to be those of the releases.
+
+        :param delta: the total delta to state it at; by default that of the plan, or the sum
+        :param tables: the noise tables behind the releases
+        """
+        if tables and len(tables) != self.releases:
+            raise ValueError(f"tables ({len(tables)} of them) must be {self.releases} in number")
         if delta is None:
             if self.total is None:
-                everything = min(1.0, self.releases * self.delta)
-                return self.releases * self.epsilon, everything
+                return self._sum(self.epsilon), min(1.0, self._sum(self.delta))
             delta = self.total[1]
         if not 0 <= delta <= 1:
             raise ValueError(f"delta ({delta!r}) must be in [0, 1]")
@@ -124,6 +104,9 @@ class Plan:
         if tables and math.isfinite(epsilon):
             epsilon = min(epsilon, compose(tables, delta=delta)[0])
         return epsilon, delta
+
+    def _sum(self, each: float) -> float:
+        return float_above(self.releases * Fraction(each))
 
     def _epsilon_at(self, delta: float) -> float:
         if self.releases == 0 or delta >= 1:
@@ -134,14 +117,14 @@ class Plan:
             sigma = self.sigma / math.sqrt(self.releases) / _WIDER
 
             def excess(e: float) -> float:
-                return baselines.analytic_gaussian_delta(sigma, e) - delta
+                return gaussian_delta_above(sigma, e) - delta
 
-            return _least(excess, 1e-5, 600.0)
+            return _least(excess, 0.0, 1000.0)
 
         def over(e: float) -> float:
             return composed_delta(e, self.epsilon, self.delta, self.releases) - delta
 
-        return _least(over, 0.0, self.releases * self.epsilon)
+        return _least(over, 0.0, self._sum(self.epsilon))
 
 
 def _least(excess: Any, low: float, high: float) -> float:
@@ -243,7 +226,10 @@ def _sigma(noise: str, epsilon: float, delta: float) -> float:
     if noise == "gaussian":
         # The classical formula is proved below epsilon = 1 only; never less than what is needed.
         needed = max(needed, baselines.classical_gaussian_sigma(epsilon, delta))
-    return needed * _WIDER
+    needed *= 1 + 1e-7
+    while gaussian_delta_above(needed, epsilon) > delta:
+        needed *= _WIDER
+    return needed * _WIDER * (1 + 1e-12)
 
 
 def _check(noise: str, epsilon: float, delta: float, releases: int, budget: str) -> None:
@@ -251,11 +237,13 @@ def _check(noise: str, epsilon: float, delta: float, releases: int, budget: str)
         raise ValueError(f"noise ({noise!r}) must be one of {', '.join(NOISES)}")
     if budget not in BUDGETS:
         raise ValueError(f"budget ({budget!r}) must be one of {', '.join(BUDGETS)}")
-    if not (isinstance(epsilon, int | float) and 0 < epsilon < math.inf):
+    if isinstance(epsilon, bool) or not (
+        isinstance(epsilon, int | float) and 0 < epsilon < math.inf
+    ):
         raise ValueError(f"epsilon ({epsilon!r}) must be positive and finite")
     if not (isinstance(delta, int | float) and 0 <= delta < 1):
         raise ValueError(f"delta ({delta!r}) must be in [0, 1)")
     if delta == 0 and noise in (*_GAUSSIAN, "truncated-laplace"):
         raise ValueError(f"delta ({delta!r}) must be above 0 for {noise} noise")
-    if releases < 1:
-        raise ValueError(f"releases ({releases!r}) must be at least 1")
+    if isinstance(releases, bool) or not isinstance(releases, int | np.integer) or releases < 1:
+        raise ValueError(f"releases ({releases!r}) must be an integer that is at least 1")

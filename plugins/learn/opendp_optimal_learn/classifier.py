@@ -74,4 +74,4 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         :param delta: the total delta to state it at
         """
         check_is_fitted(self, "releases_")
-        return self._plan.spent(delta, self._tables)
+        return self._plan.spent_by(delta, self._tables)

@@ -6,6 +6,7 @@ Exit codes: 0 done, 2 bad arguments.
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import click
@@ -34,7 +35,7 @@ def learn() -> None:
 @click.option("--releases", type=int, help="Releases that one person can touch, instead.")
 @click.option("--add-remove", is_flag=True, help="One record more or less, not one replaced.")
 @click.option("--per-statistic", is_flag=True, help="epsilon and delta are for each statistic.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; null is no bound.")
 def budget_command(
     epsilon: float,
     delta: float,
@@ -65,7 +66,7 @@ def budget_command(
                 "epsilon": None if shared.sigma is not None else shared.epsilon,
                 "delta": None if shared.sigma is not None else shared.delta,
                 "sigma": shared.sigma,
-                "total_epsilon": spent[0],
+                "total_epsilon": spent[0] if math.isfinite(spent[0]) else None,
                 "total_delta": spent[1],
             }
         )
@@ -79,5 +80,6 @@ def budget_command(
             if row["sigma"] is not None
             else f"epsilon {row['epsilon']:.4g}, delta {row['delta']:.2g}"
         )
-        together = f"({row['total_epsilon']:.4g}, {row['total_delta']:.2g})"
+        total = math.inf if row["total_epsilon"] is None else row["total_epsilon"]
+        together = f"({total:.4g}, {row['total_delta']:.2g})"
         click.echo(f"{row['noise']:<18} each: {own:<34} together: {together}")

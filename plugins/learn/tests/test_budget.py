@@ -1,14 +1,17 @@
 import math
+from fractions import Fraction
 
+import mpmath
 import numpy as np
 import opendp.prelude as dp
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opendp_optimal.spec.baselines import analytic_gaussian_delta
-from opendp_optimal_learn import NOISES, composed_delta, plan
+from opendp_optimal_learn import NOISES, Plan, composed_delta, plan
 from opendp_optimal_learn.budget import least_noise
+from opendp_optimal_learn.composition import gaussian_delta_above
 from opendp_optimal_learn.laws import law
 
 
@@ -31,6 +34,77 @@ def test_composition_is_that_of_randomised_responses(releases, epsilon):
     assert composed_delta(epsilon, 0.4, 0.0, releases) == pytest.approx(expected, rel=1e-8)
 
 
+def exactly(epsilon, each, each_delta, releases):
+    """Kairouz, Oh and Viswanath's delta to 60 digits."""
+    with mpmath.workdps(60):
+        e, x, d = mpmath.mpf(epsilon), mpmath.mpf(each), mpmath.mpf(each_delta)
+        beyond = mpmath.mpf(0)
+        for lies in range(releases + 1):
+            loss = (releases - 2 * lies) * x
+            if loss > e:
+                chance = math.comb(releases, lies) * mpmath.exp((releases - lies) * x)
+                beyond += chance / (1 + mpmath.exp(x)) ** releases * -mpmath.expm1(e - loss)
+        return 1 - (1 - d) ** releases * (1 - beyond)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.floats(0, 50), st.floats(1e-12, 60), st.sampled_from([0.0, 1e-300, 1e-17, 1e-9, 0.3]),
+    st.integers(1, 40),
+)  # fmt: skip
+def test_composition_is_never_below_the_truth(epsilon, each, each_delta, releases):
+    found = composed_delta(epsilon, each, each_delta, releases)
+    truth = exactly(epsilon, each, each_delta, releases)
+    with mpmath.workdps(60):
+        hair = mpmath.mpf(10) ** -50  # what the reference may be wrong by
+        assert truth * (1 - hair) <= found <= truth * (1 + mpmath.mpf(10) ** -10) + 1e-290
+
+
+@pytest.mark.parametrize(("epsilon", "each", "releases"), [(4.0, 0.02, 3000)])
+def test_composition_of_very_many_is_not_below_the_truth(epsilon, each, releases):
+    found = composed_delta(epsilon, each, 0.0, releases)
+    with mpmath.workdps(40):
+        # Upwards from the first lie, each chance from the one before.
+        x, total = mpmath.mpf(each), mpmath.mpf(0)
+        chance = (1 + mpmath.exp(-x)) ** -releases
+        for lies in range(releases + 1):
+            loss = (releases - 2 * lies) * x
+            if loss <= epsilon:
+                break
+            total -= chance * mpmath.expm1(epsilon - loss)
+            chance *= mpmath.mpf(releases - lies) / (lies + 1) * mpmath.exp(-x)
+        assert total <= found <= total * (1 + 1e-9)
+
+
+@settings(max_examples=60)
+@given(st.floats(1e-3, 1e5), st.floats(0, 60))
+def test_the_delta_of_gaussian_noise_is_never_below_the_truth(sigma, epsilon):
+    with mpmath.workdps(60):
+        s, e = mpmath.mpf(sigma), mpmath.mpf(epsilon)
+        truth = mpmath.ncdf(1 / (2 * s) - e * s) - mpmath.exp(e) * mpmath.ncdf(-1 / (2 * s) - e * s)
+        assert truth <= gaussian_delta_above(sigma, epsilon)
+
+
+@settings(max_examples=100)
+@given(st.floats(1e-6, 5), st.integers(1, 10**6), st.floats(0, 0.9))
+def test_sums_are_never_below_the_sum(epsilon, releases, delta):
+    spent = Plan("optimal", epsilon, delta, releases).spent()
+    assert Fraction(spent[0]) >= releases * Fraction(epsilon)
+    assert Fraction(spent[1]) >= min(1, releases * Fraction(delta))
+    # Without delta nothing but the sum is left.
+    assert Fraction(Plan("laplace", epsilon, 0.0, 7, (1.0, 0.0)).spent()[0]) >= 7 * Fraction(
+        epsilon
+    )
+
+
+def test_arguments_of_the_composition_are_named():
+    for wrong in ((-1.0, 1.0, 0.0, 1), (1.0, math.inf, 0.0, 1), (1.0, 1.0, 2.0, 1), (1, 1, 0, 0)):
+        with pytest.raises(ValueError, match="must be"):
+            composed_delta(*wrong)
+    assert composed_delta(1.0, 1.0, 1.0, 3) == 1.0
+    assert composed_delta(0.0, 800.0, 0.0, 3) == 1.0
+
+
 def test_composition_of_deltas_alone():
     assert composed_delta(100.0, 0.1, 0.01, 10) == pytest.approx(1 - 0.99**10)
 
@@ -42,7 +116,7 @@ def test_no_plan_spends_more_than_its_total(epsilon, delta, releases, noise):
     made = plan(noise, epsilon, delta, releases)
     spent = made.spent()
     assert spent[1] == delta
-    assert spent[0] <= epsilon * (1 + 1e-6)
+    assert spent[0] <= epsilon
     if made.sigma is None and releases > 1:
         assert made.epsilon >= epsilon / releases * (1 - 1e-6)
 
@@ -95,12 +169,16 @@ def test_tables_make_the_account_tighter():
 
     made = plan("optimal", 1.0, 1e-6, 20)
     table = solve(made.epsilon, made.delta)
-    loose, tight = made.spent(), made.spent(tables=(table,) * 20)
+    with pytest.raises(Exception, match="honest-but-curious"):
+        made.spent(tables=(table,) * 20)
+    loose, tight = made.spent(), made.spent_by(None, (table,) * 20)
     assert tight[0] <= loose[0] <= 1.0
+    with pytest.raises(ValueError, match=r"tables \(19 of them\)"):
+        made.spent_by(None, (table,) * 19)
 
 
 def test_native_maps_agree_with_plans():
-    from opendp_optimal_learn import Releases
+    from opendp_optimal_learn.releases import StatisticReleases as Releases
 
     made = Releases(plan("laplace", 1.0, 1e-6, 12))
     made.number(0.5, sensitivity=0.1, low=0, high=1)
