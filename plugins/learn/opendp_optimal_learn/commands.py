@@ -35,7 +35,7 @@ def learn() -> None:
 @click.option("--releases", type=int, help="Releases that one person can touch, instead.")
 @click.option("--add-remove", is_flag=True, help="One record more or less, not one replaced.")
 @click.option("--per-statistic", is_flag=True, help="epsilon and delta are for each statistic.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; null is no bound.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def budget_command(
     epsilon: float,
     delta: float,
