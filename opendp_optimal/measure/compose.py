@@ -3,14 +3,14 @@
 Adding epsilons and deltas is safe and loose. Here each release is replaced by a pair of
 distributions whose privacy profile lies nowhere below its own (the profile is evaluated exactly
 on a grid of epsilons and its points are joined by chords in exp(epsilon), above a convex curve),
-and these are composed by ``dp-accounting``.
+and these are composed with every rounding upwards.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
 from typing import Any
@@ -20,9 +20,11 @@ import numpy.typing as npt
 import opendp.prelude as dp
 
 from opendp_optimal.measure._opendp import links
+from opendp_optimal.measure.losses import TAIL, Losses, from_pair, from_profile, step_for
 from opendp_optimal.measure.maps import Guarantee
 from opendp_optimal.spec.exact import float_up
 from opendp_optimal.table import NoiseTable
+from opendp_optimal.table.bounded_table import BoundedTable
 
 __all__ = ["compose"]
 
@@ -30,22 +32,33 @@ FloatArray = npt.NDArray[np.float64]
 
 DOTS = 256
 """Grid points of a profile up to its designed epsilon."""
-BEYOND = 64
-"""Grid points after that, ever wider apart."""
+FEW_DOTS = 32
+"""The least of them, for tables so large that each point of their profile takes its time."""
+WORK = 1 << 21
+"""So many weights are looked at for one profile, about."""
+MANY_PAIRS = 8
+"""A weight of a bounded table counts so many times: it is compared with many others."""
+BEYOND = 4
+"""One in so many grid points more after that, ever wider apart."""
 
 
 @dataclass(frozen=True)
 class _Priced:
-    """One release: its (epsilon, delta) and, where known, its whole profile."""
+    """One release, known by its price: releases that are equal are the same mechanism.
 
-    key: tuple[Any, ...]
+    ``mechanism`` and ``distance`` say which curve is meant, ``work`` what a point of it takes.
+    """
+
     epsilon: float
     delta: float
-    curve: Callable[[float], float] | None
+    mechanism: Hashable = None
+    distance: Hashable = None
+    curve: Callable[[float], float] | None = field(default=None, compare=False)
+    work: int = field(default=0, compare=False)
 
 
 def compose(
-    releases: Iterable[NoiseTable | dp.Measurement],
+    releases: Iterable[NoiseTable | BoundedTable | dp.Measurement],
     *,
     delta: float | None = None,
     epsilon: float | None = None,
@@ -54,14 +67,14 @@ def compose(
     """Return the (epsilon, delta) of many releases on the same data, from their exact profiles.
 
     Pass ``delta`` to get the epsilon that goes with it, or ``epsilon`` to get the delta. The
-    answer is never better than the truth and never worse than adding up. Needs the extra
-    ``accounting``.
+    answer is never better than the truth and never worse than adding up. Epsilon is infinite where
+    no epsilon goes with a delta.
 
     :param releases: tables (each at the sensitivity it was designed for) or measurements; a
         measurement of this package, also behind a transformation, counts with its profile, any
-        other with its privacy map.
+        other with its privacy map. Any iterable; each item counts once.
     :param delta: the total probability of a larger loss.
-    :param epsilon: the total privacy loss.
+    :param epsilon: the total privacy loss; infinite for the probability of an infinite loss.
     :param d_in: distance between neighbours; needed for measurements that are chained or not ours.
     :raises ValueError: if neither or both of delta and epsilon are given, or a release cannot be
         priced.
@@ -76,31 +89,38 @@ def compose(
         raise ValueError(f"give one of delta ({delta!r}) and epsilon ({epsilon!r})")
     if delta is not None and not 0 <= delta <= 1:
         raise ValueError(f"delta ({delta!r}) must be in [0, 1]")
-    if epsilon is not None and not 0 <= epsilon < math.inf:
-        raise ValueError(f"epsilon ({epsilon!r}) must be finite and not negative")
+    if epsilon is not None and not epsilon >= 0:
+        raise ValueError(f"epsilon ({epsilon!r}) must not be negative")
 
-    counted: dict[tuple[Any, ...], tuple[_Priced, int]] = {}
+    counted: dict[_Priced, int] = {}
     for release in releases:
         priced = _price(release, d_in)
-        counted[priced.key] = priced, counted.get(priced.key, (priced, 0))[1] + 1
+        counted[priced] = counted.get(priced, 0) + 1
     if not counted:
         return epsilon or 0.0, delta or 0.0
 
-    zero = Fraction(0)
-    sum_epsilon = float_up(sum((n * Fraction(p.epsilon) for p, n in counted.values()), zero))
-    sum_delta = min(1.0, float_up(sum((n * Fraction(p.delta) for p, n in counted.values()), zero)))
-    total = _distribution(list(counted.values()))
+    sum_epsilon, sum_delta = _sums(counted)
+    total = _together(counted)
     if delta is not None:
-        tight = float(total.get_epsilon_for_delta(delta))
+        tight = total.epsilon_at(delta)
         return (min(tight, sum_epsilon) if delta >= sum_delta else tight), delta
     assert epsilon is not None
-    tight = min(1.0, float(total.get_delta_for_epsilon(epsilon)))
+    tight = total.delta_at(float(epsilon))
     return epsilon, (min(tight, sum_delta) if epsilon >= sum_epsilon else tight)
 
 
+def _sums(counted: dict[_Priced, int]) -> tuple[float, float]:
+    """What adding up says, rounded up."""
+    sum_delta = sum((n * Fraction(p.delta) for p, n in counted.items()), Fraction(0))
+    if any(p.epsilon == math.inf for p in counted):
+        return math.inf, min(1.0, float_up(sum_delta))
+    sum_epsilon = sum((n * Fraction(p.epsilon) for p, n in counted.items()), Fraction(0))
+    return float_up(sum_epsilon), min(1.0, float_up(sum_delta))
+
+
 def _price(release: Any, d_in: Any) -> _Priced:
-    if isinstance(release, NoiseTable):
-        return _Priced((id(release),), release.epsilon, release.delta, release.delta_at)
+    if isinstance(release, NoiseTable | BoundedTable):
+        return _profiled(release.epsilon, release.delta, release, None, release.delta_at)
     if not isinstance(release, dp.Measurement):
         raise ValueError(f"releases ({release!r}) must hold tables and measurements")
     inner, distance = release, d_in
@@ -112,66 +132,93 @@ def _price(release: Any, d_in: Any) -> _Priced:
     if isinstance(guarantee, Guarantee):
         distance = guarantee.d_in if distance is None else distance
         epsilon, delta = guarantee.pair(distance)
-        return _Priced((id(guarantee), distance), epsilon, delta, guarantee.curve(distance))
-    kind = str(release.output_measure.type)
+        return _profiled(epsilon, delta, guarantee, distance, guarantee.curve(distance))
+    table = getattr(inner, "table", None)
+    if isinstance(table, BoundedTable):
+        epsilon, delta = table.epsilon, table.delta
+        if distance is not None:
+            epsilon, delta = _mapped(inner, distance)
+        # The curve of the whole sensitivity holds for every distance that has a price.
+        return _profiled(epsilon, delta, table, None, table.delta_at)
     if d_in is None:
         raise ValueError("d_in must be given: a measurement is not from this package")
+    return _Priced(*_mapped(release, d_in))
+
+
+def _profiled(
+    epsilon: float,
+    delta: float,
+    mechanism: NoiseTable | BoundedTable | Guarantee,
+    distance: Any,
+    curve: Callable[[float], float],
+) -> _Priced:
+    table = mechanism.table if isinstance(mechanism, Guarantee) else mechanism
+    work = table.weights.size * (MANY_PAIRS if isinstance(table, BoundedTable) else 1)
+    return _Priced(epsilon, delta, mechanism, distance, curve, work)
+
+
+def _mapped(measurement: dp.Measurement, d_in: Any) -> tuple[float, float]:
+    """The (epsilon, delta) that a measurement's own map states."""
+    kind = str(measurement.output_measure.type)
     if kind == "MaxDivergence":
-        return _Priced((id(release),), release.map(d_in), 0.0, None)
-    if kind == "Approximate<MaxDivergence>":
-        epsilon, delta = release.map(d_in)
-        return _Priced((id(release),), epsilon, delta, None)
-    raise ValueError(
-        f"releases: cannot price a measurement under {kind}; convert it to (epsilon, delta) first"
-    )
+        epsilon, delta = measurement.map(d_in), 0.0
+    elif kind == "Approximate<MaxDivergence>":
+        epsilon, delta = measurement.map(d_in)
+    else:
+        raise ValueError(
+            f"releases: cannot price a measurement under {kind}; convert it to (epsilon, delta) "
+            "first"
+        )
+    if not (epsilon >= 0 and 0 <= delta <= 1):
+        raise ValueError(f"releases: a measurement states the price ({epsilon!r}, {delta!r})")
+    return float(epsilon), float(delta)
 
 
-def _distribution(counted: list[tuple[_Priced, int]]) -> Any:
-    """Return a privacy loss distribution that dominates all releases together."""
-    try:
-        from dp_accounting.pld import privacy_loss_distribution as pld
-    except ImportError as error:  # pragma: no cover
-        raise ImportError(
-            "compose needs dp-accounting: pip install opendp-optimal[accounting]"
-        ) from error
-
-    smallest = min((p.epsilon for p, _ in counted if p.epsilon > 0), default=1.0)
-    # A power of two, so that the grid's epsilons are exact floats.
-    step = 2.0 ** math.floor(math.log2(smallest / DOTS))
-    parts = []
-    for priced, count in counted:
-        if priced.curve is None:
-            one = pld.from_privacy_parameters(
-                pld.common.DifferentialPrivacyParameters(priced.epsilon, priced.delta),
-                value_discretization_interval=step,
-            )
-        else:
-            one = pld.PrivacyLossDistribution(_pessimistic(priced.curve, priced.epsilon, step))
-        parts.append(one.self_compose(count) if count > 1 else one)
-    return reduce(lambda left, right: left.compose(right), parts)
+def _together(counted: dict[_Priced, int]) -> Losses:
+    """Privacy losses that dominate those of all releases together, the finest grids first."""
+    parts = [_losses(one, count) for one, count in counted.items()]
+    return reduce(Losses.together, sorted(parts, key=lambda part: part.step))
 
 
-def _pessimistic(curve: Callable[[float], float], epsilon: float, step: float) -> Any:
-    """Return a discrete privacy loss distribution whose profile is nowhere below ``curve``.
+def _losses(priced: _Priced, count: int) -> Losses:
+    if priced.curve is None or priced.epsilon == 0:
+        # With epsilon at 0 nothing is known beyond (0, delta), nor needed.
+        one = from_pair(priced.epsilon, priced.delta, DOTS)
+    else:
+        one = _pessimistic(priced)
+    return one.shortened(TAIL / (8 * count)).repeated(count)
+
+
+def _pessimistic(priced: _Priced) -> Losses:
+    """Return privacy losses whose profile is nowhere below the curve of a release.
 
     The curve bounds both directions of every pair of neighbours, so below 0 it continues as
     ``delta(-e) = 1 - exp(-e) (1 - delta(e))``.
     """
-    from dp_accounting.pld import pld_pmf
-
-    last = max(1, math.ceil(epsilon / step))
-    dots = set(np.linspace(0, last, min(DOTS, last) + 1).round().astype(int).tolist())
-    tail = last * np.geomspace(1.0, 4.0 + 4.0 / max(epsilon, 0.1), BEYOND)
-    dots |= set(np.ceil(tail).astype(int).tolist())
-    positive = np.array(sorted(dots))
-    above = np.array([curve(float(k * step)) for k in positive])
-    decay = np.exp(-positive[1:] * step)
-    below = np.minimum(1.0, (-np.expm1(-positive[1:] * step) + decay * above[1:]) * (1 + 1e-15))
-    rounded = np.concatenate([-positive[:0:-1], positive])
+    assert priced.curve is not None
+    epsilon = priced.epsilon
+    dots = max(FEW_DOTS, min(DOTS, WORK // max(1, priced.work)))
+    step = step_for(epsilon, DOTS)
+    last = math.ceil(epsilon / step)
+    chosen = set(np.linspace(0, last, min(dots, last) + 1).round().astype(int).tolist())
+    tail = last * np.geomspace(1.0, 4.0 + 4.0 / max(epsilon, 0.1), dots // BEYOND)
+    chosen |= set(np.ceil(tail).astype(int).tolist())
+    places = np.array(sorted(chosen))
+    # What the price says holds beside the curve.
+    above = np.array([_least(priced, float(place * step)) for place in places])
+    decay = np.exp(-places[1:] * step)
+    below = np.minimum(1.0, (-np.expm1(-places[1:] * step) + decay * above[1:]) * (1 + 1e-15))
+    rounded = np.concatenate([-places[:0:-1], places])
     # True profiles never rise and are convex in exp(epsilon): whatever lies above that is slack.
     deltas = np.minimum.accumulate(np.concatenate([below[::-1], above]))
-    kept = _lower_hull(np.exp(rounded * step), deltas)
-    return pld_pmf.create_pmf_pessimistic_connect_dots(step, rounded[kept], deltas[kept])
+    kept = _lower_hull(np.exp((rounded - places[-1]) * step), deltas)
+    return from_profile(step, rounded[kept].tolist(), deltas[kept].tolist())
+
+
+def _least(priced: _Priced, epsilon: float) -> float:
+    assert priced.curve is not None
+    delta = priced.curve(epsilon)
+    return min(delta, priced.delta) if epsilon >= priced.epsilon else delta
 
 
 def _lower_hull(x: FloatArray, y: FloatArray) -> list[int]:

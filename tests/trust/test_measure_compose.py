@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import sys
 from decimal import Decimal, localcontext
 from types import SimpleNamespace
 
@@ -23,16 +22,16 @@ def says(monkeypatch):
     """Answers of the accountant, to be set; releases are priced as they stand."""
     out = SimpleNamespace(epsilon=0.0, delta=0.0)
     total = SimpleNamespace(
-        get_epsilon_for_delta=lambda delta: out.epsilon,
-        get_delta_for_epsilon=lambda epsilon: out.delta,
+        epsilon_at=lambda delta: out.epsilon,
+        delta_at=lambda epsilon: min(1.0, out.delta),
     )
     monkeypatch.setattr(module, "_price", lambda release, d_in: release)
-    monkeypatch.setattr(module, "_distribution", lambda counted: total)
+    monkeypatch.setattr(module, "_together", lambda counted: total)
     return out
 
 
 def releases(*pairs):
-    return [module._Priced((number,), *pair, None) for number, pair in enumerate(pairs)]
+    return [module._Priced(*pair) for pair in pairs]
 
 
 def test_targets_at_their_ends():
@@ -45,7 +44,7 @@ def test_targets_at_their_ends():
         {"delta": 1.5},
         {"delta": math.nan},
         {"epsilon": -1e-9},
-        {"epsilon": math.inf},
+        {"epsilon": -math.inf},
         {"epsilon": math.nan},
         {"epsilon": 1.0, "delta": 0.5},
         {},
@@ -88,50 +87,22 @@ def test_a_chain_needs_the_distance_of_its_data():
         compose([count >> noise], delta=0.5)
 
 
-def test_without_the_accountant_there_is_a_word_of_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
-    with pytest.raises(ImportError, match=r"opendp-optimal\[accounting\]"):
-        module._distribution([(one, 1) for one in releases((1.0, 0.0))])
-
-
 @pytest.mark.parametrize(
-    ("epsilons", "step"),
-    [
-        ((1.0,), 2**-8),
-        ((1.0, 0.5), 2**-9),
-        ((0.25, 1.0, 0.0), 2**-10),
-        ((0.3, 0.0), 2**-10),
-        ((0.0,), 2**-8),
-    ],
+    ("epsilon", "step"), [(1.0, 2**-8), (0.5, 2**-9), (0.3, 2**-10), (300.0, 1.0)]
 )
-def test_the_grid_is_as_fine_as_the_smallest_epsilon_asks(monkeypatch, epsilons, step):
-    pytest.importorskip("dp_accounting")
-    asked = []
-
-    class StopError(Exception):
-        pass
-
-    def pessimistic(curve, epsilon, step):
-        asked.append((epsilon, step))
-        raise StopError
-
-    monkeypatch.setattr(module, "_pessimistic", pessimistic)
-    priced = [module._Priced((e,), e, 0.1, lambda x: 0.1) for e in epsilons]
-    with pytest.raises(StopError):
-        module._distribution([(one, 1) for one in priced])
-    assert asked == [(epsilons[0], step)]
+def test_the_grid_is_as_fine_as_epsilon_asks(epsilon, step):
+    one = module._Priced(epsilon, 0.1, curve=lambda x: 0.1)
+    assert module._pessimistic(one).step == step
+    assert module._losses(module._Priced(epsilon, 0.1), 1).step == step
 
 
 @pytest.fixture
 def joined(monkeypatch):
     """The points of a profile that are joined by chords: places in steps, and deltas."""
-    pmf = pytest.importorskip("dp_accounting.pld.pld_pmf")
-
-    def record(step, places, deltas):
-        return places.tolist(), deltas.tolist()
-
-    monkeypatch.setattr(pmf, "create_pmf_pessimistic_connect_dots", record)
-    return lambda *given: module._pessimistic(curve, *given)
+    monkeypatch.setattr(module, "from_profile", lambda step, places, deltas: (places, deltas))
+    return lambda epsilon, work=0: module._pessimistic(
+        module._Priced(epsilon, 1.0, curve=curve, work=work)
+    )
 
 
 def curve(epsilon):
@@ -140,22 +111,21 @@ def curve(epsilon):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "step", "last", "furthest"),
+    ("epsilon", "work", "last", "count", "furthest"),
     [
-        (1.0, 2**-8, 256, 8.0),
-        (1.0, 2**-7, 128, 8.0),
-        (2.0, 2**-7, 256, 6.0),
-        (2.0, 2**-8, 512, 6.0),
-        (1000 * 2**-9, 2**-9, 1000, 4.0 + 4.0 / (1000 * 2**-9)),
-        (0.05, 2**-13, 410, 44.0),
-        (0.0, 2**-8, 1, 44.0),
+        (1.0, 0, 256, 256, 8.0),
+        (2.0, 0, 256, 256, 6.0),
+        (1.5, 0, 384, 256, 4.0 + 4.0 / 1.5),
+        (0.05, 0, 410, 256, 44.0),
+        (1.0, 1 << 15, 256, 64, 8.0),
+        (1.0, 1 << 20, 256, 32, 8.0),
     ],
 )
-def test_where_a_profile_is_looked_at(joined, epsilon, step, last, furthest):
-    places, deltas = joined(epsilon, step)
-    count = min(256, last)
+def test_where_a_profile_is_looked_at(joined, epsilon, work, last, count, furthest):
+    places, deltas = joined(epsilon, work)
+    step = 2.0 ** math.floor(math.log2(epsilon / 256))
     near = {round(k * last / count) for k in range(count + 1)}
-    far = {math.ceil(last * place) for place in np.geomspace(1.0, furthest, 64)}
+    far = {math.ceil(last * place) for place in np.geomspace(1.0, furthest, count // 4)}
     positive = sorted(near | far)
     assert places == [*(-place for place in positive[:0:-1]), *positive]
     at = dict(zip(places, deltas, strict=True))
@@ -163,7 +133,7 @@ def test_where_a_profile_is_looked_at(joined, epsilon, step, last, furthest):
 
 
 def test_below_zero_a_profile_is_rounded_up(joined):
-    places, deltas = joined(1.0, 2**-8)
+    places, deltas = joined(1.0)
     with localcontext(prec=60):
         for place, delta in zip(places, deltas, strict=True):
             if place < 0:
