@@ -1,16 +1,24 @@
 """The privacy proof a second time, as simply as possible, in plain fractions.
 
 Written from the definition alone, for checking the fast one: nothing of ``certify`` is used, nor
-numpy. The law of a table is spelt out as a list of fractions; for every whole shift and both
-directions the worst event is added up term by term. ``exp`` is bounded by its series.
+numpy. The law of a table is spelt out as a list; for every whole shift and both directions the
+worst event is added up term by term. ``exp`` is bounded by its series.
+
+One shortcut: of a law that falls on both sides of its middle only the largest shift is looked at.
+A term [P(i) - growth P(i - m)]+ is positive only where i - m lies on the other side of the middle
+or beyond, and there P(i - m) falls as m grows: no smaller shift has a worse event.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-Law = list[Fraction]
+Law = Sequence[Fraction] | Sequence[int]
+"""Probabilities of neighbouring points, or integers over one denominator."""
+TOTAL = 2**62
 
 
 def exp_below(x: Fraction, terms: int = 200) -> Fraction:
@@ -29,9 +37,9 @@ def exp_below(x: Fraction, terms: int = 200) -> Fraction:
     return total
 
 
-def law_of(table: Any, blocks: int = 0) -> Law:
+def law_of(table: Any, blocks: int = 0) -> list[Fraction]:
     """Probabilities of the lattice points -radius..radius, with so many tail blocks each side."""
-    total = 2**62
+    total = TOTAL
     law = [Fraction(int(w), total) for w in table.weights]
     if table.tail is None:
         return law
@@ -53,12 +61,15 @@ def plain_delta(law: Law, shift: int, growth: Fraction) -> Fraction:
     >>> plain_delta([Fraction(1, 2), Fraction(1, 2)], 1, Fraction(1))
     Fraction(1, 2)
     """
-    total = Fraction(0)
-    for i, mass in enumerate(law):
-        before = law[i - shift] if 0 <= i - shift < len(law) else Fraction(0)
-        if mass > growth * before:
-            total += mass - growth * before
-    return total
+    up, down = growth.numerator, growth.denominator
+    beyond = [0] * min(abs(shift), len(law))
+    kept = len(law) - len(beyond)
+    moved = [*beyond, *law[:kept]] if shift > 0 else [*law[len(beyond) :], *beyond]
+    total: Fraction | int = 0
+    for mass, there in zip(law, moved, strict=True):
+        if mass * down > there * up:
+            total += mass * down - there * up
+    return Fraction(total) / down
 
 
 def plain_epsilon_holds(law: Law, shift: int, growth: Fraction, inner: int) -> bool:
@@ -70,37 +81,63 @@ def plain_epsilon_holds(law: Law, shift: int, growth: Fraction, inner: int) -> b
     :param inner: how many points from the middle are compared
     """
     middle = len(law) // 2
+    up, down = growth.numerator, growth.denominator
     for i in range(middle - inner, middle + inner + 1):
         for j in (i - shift, i + shift):
-            if law[i] > growth * law[j]:
+            if law[i] * down > law[j] * up:
                 return False
     return True
 
 
+def falls(law: Law) -> bool:
+    """Whether a law falls on both sides of its middle.
+
+    >>> falls([1, 2, 2, 1, 0]), falls([1, 0, 2, 0, 0])
+    (True, False)
+    """
+    middle = len(law) // 2
+    left, right = law[: middle + 1], law[middle:]
+    rising = all(a <= b for a, b in itertools.pairwise(left))
+    return rising and all(a >= b for a, b in itertools.pairwise(right))
+
+
+def _shifts(law: Law, most: int) -> range:
+    """The shifts to look at: all of them, or the largest alone if the law falls."""
+    return range(most if falls(law) else 1, most + 1)
+
+
 def holds(table: Any) -> bool:
     """Whether a table is as private as it says, from its integers and nothing else."""
-    total = sum(int(w) for w in table.weights) + int(table.atom)
-    if table.tail is not None:
-        total += 2 * int(table.tail.weight)
-        block = sum(int(t) for t in table.tail.weights) + int(table.tail.again)
-        if block != 2**62 or any(int(t) < 0 for t in table.tail.weights):
-            return False
-    if total != 2**62 or any(int(w) < 0 for w in table.weights):
+    weights, atom = [int(w) for w in table.weights], int(table.atom)
+    total = sum(weights) + atom + (0 if table.tail is None else 2 * int(table.tail.weight))
+    if total != TOTAL or min(weights) < 0 or atom < 0:
         return False
     growth = exp_below(Fraction(table.problem.epsilon))
     if table.tail is not None:
-        # Ratios repeat from block to block: two blocks and one sensitivity show them all.
-        period = len(table.tail.weights)
-        law = law_of(table, blocks=2 + 2 * -(-table.cells // period))
-        inner = len(table.weights) // 2 + 2 * period
-        return all(plain_epsilon_holds(law, m, growth, inner) for m in range(1, table.cells + 1))
-    law, atom = law_of(table), Fraction(int(table.atom), 2**62)
-    allowed = Fraction(table.problem.delta)
+        return atom == 0 and _endless_holds(weights, table.tail, table.cells, growth)
+    allowed = Fraction(table.problem.delta) * TOTAL
     return all(
-        atom + plain_delta(law, sign * m, growth) <= allowed
-        for m in range(1, table.cells + 1)
+        atom + plain_delta(weights, sign * m, growth) <= allowed
+        for m in _shifts(weights, table.cells)
         for sign in (1, -1)
     )
+
+
+def _endless_holds(weights: list[int], tail: Any, cells: int, growth: Fraction) -> bool:
+    """The same for noise that goes on in blocks, each a fixed part of the one before."""
+    side, again = [int(t) for t in tail.weights], int(tail.again)
+    if sum(side) + again != TOTAL or min(side) < 0 or not 0 <= again < TOTAL or tail.weight < 0:
+        return False
+    # Ratios repeat from block to block: two blocks and one sensitivity show them all.
+    blocks = 2 + 2 * -(-cells // len(side))
+    beyond = [
+        int(tail.weight) * t * again**q * TOTAL ** (blocks - 1 - q)
+        for q in range(blocks)
+        for t in side
+    ]
+    law = [*beyond[::-1], *(w * TOTAL**blocks for w in weights), *beyond]
+    inner = len(weights) // 2 + 2 * len(side)
+    return all(plain_epsilon_holds(law, m, growth, inner) for m in _shifts(law, cells))
 
 
 def channel_holds(table: Any) -> bool:
@@ -110,21 +147,65 @@ def channel_holds(table: Any) -> bool:
     count in full: no neighbour gives them.
     """
     rows = [[int(w) for w in row] for row in table.weights]
-    if any(sum(row) != 2**62 or min(row) < 0 for row in rows):
+    if any(sum(row) != TOTAL or min(row) < 0 for row in rows):
         return False
     growth = exp_below(Fraction(table.problem.epsilon))
-    allowed = Fraction(table.problem.delta) * 2**62
+    allowed = Fraction(table.problem.delta) * TOTAL
+    told = (0, len(rows[0]) - 1) if getattr(table, "telling", False) else ()
+    pairs = _rounded(table, rows) if _unequal(table) else _listed(table, rows)
+    return all(
+        _shortfall(one, other, growth, told) <= allowed
+        for row, near in pairs
+        for one, other in ((row, near), (near, row))
+    )
+
+
+Row = Sequence[Fraction] | Sequence[int]
+
+
+def _shortfall(row: Row, other: Row, growth: Fraction, told: tuple[int, ...]) -> Fraction:
+    """The worst event of two answers, in units of 1 / TOTAL."""
+    short = Fraction(0)
+    for y, (mass, there) in enumerate(zip(row, other, strict=True)):
+        short += max(Fraction(0), mass - (0 if y in told else growth * there))
+    return short
+
+
+def _unequal(table: Any) -> bool:
+    return getattr(table.problem, "edges", None) is not None
+
+
+def _listed(table: Any, rows: list[list[int]]) -> Iterator[tuple[Row, Row]]:
+    """Rows of integers, or of equal cells, that neighbouring answers can have."""
     if table.problem.integer:
         reach = int(Fraction(table.problem.sensitivity))
     else:
         reach = table.cells or len(rows)
-    telling = getattr(table, "telling", False)
     for x, row in enumerate(rows):
-        for other in rows[max(0, x - reach) : x] + rows[x + 1 : x + reach + 1]:
-            short = Fraction(0)
-            for y, (mass, there) in enumerate(zip(row, other, strict=True)):
-                told = telling and y in (0, len(row) - 1)
-                short += max(Fraction(0), mass - (0 if told else growth * there))
-            if short > allowed:
-                return False
-    return True
+        for other in rows[x + 1 : x + reach + 1]:
+            yield row, other
+
+
+def _rounded(table: Any, rows: list[list[int]]) -> Iterator[tuple[Row, Row]]:
+    """Mixtures of rows that neighbouring answers between unequal ends can have, the worst of them.
+
+    An answer t of the way through a bin has the law (1 - t) row + t next row. The worst event of
+    two answers is convex in both as long as they stay in their bins, so that it is largest at a
+    corner of {a in one bin, b in another, |a - b| <= sensitivity}; these are looked at.
+    """
+    ends = [Fraction(e) for e in table.problem.edges]
+    reach = Fraction(table.problem.sensitivity)
+    bins = list(enumerate(itertools.pairwise(ends)))
+
+    def law(j: int, a: Fraction) -> Row:
+        t = (a - ends[j]) / (ends[j + 1] - ends[j])
+        return [(1 - t) * v + t * w for v, w in zip(rows[j], rows[j + 1], strict=True)]
+
+    for (i, one), (j, other) in itertools.combinations_with_replacement(bins, 2):
+        corners = {(a, b) for a in one for b in other if abs(a - b) <= reach}
+        corners |= {(b + s, b) for b in other for s in (reach, -reach) if one[0] <= b + s <= one[1]}
+        corners |= {(a, a + s) for a in one for s in (reach, -reach)
+                    if other[0] <= a + s <= other[1]}  # fmt: skip
+        for a, b in sorted(corners):
+            if a != b:
+                yield law(i, a), law(j, b)
