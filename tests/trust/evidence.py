@@ -181,6 +181,20 @@ def independent(scale: float, part: str) -> Iterator[Row]:
         yield Row("tables", name, len(tables), f"{agreed} agree", agreed == len(tables))
 
 
+def requests(scale: float, part: str) -> Iterator[Row]:
+    """Random requests over the whole documented range; a part is a kind and a first number."""
+    from tests.trust import requests as asked
+
+    kind, first = part.split()
+    numbers = range(int(first), int(first) + round(asked.CHUNK * scale))
+    found = list(asked.outcomes(kind, numbers))
+    failed = [outcome for outcome in found if outcome.failure]
+    for outcome in failed:
+        print(f"    {kind} {outcome.asked.number}: {outcome.failure}", flush=True)
+    what = f"{kind}: random requests {numbers.start}-{numbers.stop - 1}"
+    yield Row("requests", what, len(found), asked.summary(found), not failed)
+
+
 def mutation(scale: float, part: str) -> Iterator[Row]:
     """Bugs put into the source, one at a time, under the tests."""
     from tests.trust import mutate
@@ -228,11 +242,12 @@ STAGES: dict[str, Stage] = {
     "flips": flips,
     "kills": kills,
     "independent": independent,
+    "requests": requests,
     "fuzz": fuzz,
     "mutation": mutation,
     "bounds": bounds,
 }
-SLOWEST = ("fuzz", "mutation", "bounds")
+SLOWEST = ("requests", "fuzz", "mutation", "bounds")
 """Begun first, in this order, so that both processes have something to do until the end."""
 
 
@@ -242,6 +257,10 @@ def parts(stage: str) -> list[str]:
         from tests.trust.fuzz import TARGETS
 
         return list(TARGETS)
+    if stage == "requests":
+        from tests.trust.requests import CHUNK, COUNTS
+
+        return [f"{kind} {n}" for kind, count in COUNTS.items() for n in range(0, count, CHUNK)]
     if stage == "mutation":
         from tests.trust.mutate import TESTS
         from tests.trust.mutate import parts as modules
@@ -260,6 +279,7 @@ ABOUT: dict[str, tuple[str, ...]] = {
     "flips": (CORE, OURS + "fuzz_core.py"),
     "kills": (CORE, OURS + "writers.py"),
     "independent": (CORE, OURS + "bundled.py"),
+    "requests": (CORE, OURS + "request*.py"),
     "bounds": (*MANIFESTS, "requirements-dev.lock", CORE, PLUGINS, OURS + "bounds.py"),
 }
 """The code that a stage is about."""

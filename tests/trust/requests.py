@@ -13,6 +13,7 @@ any other error is a failure, and so is an answer that fails one of the checks o
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import multiprocessing
 import random
@@ -33,10 +34,14 @@ from tests.trust.request_losses import AnyLoss, Called, Recipe, any_loss, log_un
 COUNTS = {"solve": 2000, "bounded": 500}
 SMALL = {"solve": 85, "bounded": 15}
 """How many of each kind, in depth and in the ordinary tests."""
+CHUNK = 250
+"""How many are one part of the evidence."""
 SECONDS = 300
 """Processor time of a request, at most."""
 MEMORY = 6 << 30
 """Bytes of memory of a request, at most."""
+QUICK = 12_000
+"""Terms of the programme of a small request, at most."""
 EPSILONS = (1e-4, 32.0, 31.9, 1.0, 1, 20.0, 12.0)
 DELTAS = (1e-14, 1e-12, 0.5, 0.75, 0.9, 0.99, 1 - 2.0**-53)
 
@@ -78,9 +83,28 @@ def name_refusal(loss: AnyLoss) -> set[str]:
     return {"loss", "name"} if taken else set()
 
 
+def work(asked: dict[str, Any]) -> float:
+    """About how many terms the programme of a request for noise has."""
+    epsilon, delta = float(asked["epsilon"]), max(float(asked["delta"]), 1e-12)
+    radius = math.log1p(math.expm1(epsilon) / delta) / epsilon
+    if str(asked["loss"]).startswith("pinball:"):
+        level = float(asked["loss"][8:])
+        radius += abs(math.log(level / (1 - level))) / epsilon
+    cells = asked.get("integer_sensitivity") or asked.get("cells") or 4
+    return cells * cells * (radius + 1) * (1 if asked["loss"] in ("l1", "l2") else 4)
+
+
 def noise_request(number: int, small: bool = False) -> Request:
+    """A request to ``solve``; a small one is drawn again until it takes a moment only."""
+    for attempt in itertools.count():
+        asked = drawn_noise(random.Random(f"solve/{number}/{attempt}"), number, small)
+        if not small or work(asked.arguments) < QUICK:
+            return asked
+    raise AssertionError("not reached")
+
+
+def drawn_noise(rng: random.Random, number: int, small: bool) -> Request:
     """The arguments of ``solve``."""
-    rng = random.Random(f"solve/{small}/{number}")
     epsilon, delta = target(rng)
     asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "loss": any_loss(rng)}
     refusable = pure_refusal(delta, asked["loss"]) | name_refusal(asked["loss"])
@@ -125,8 +149,8 @@ def scale_of(rng: random.Random, integer: bool, loss: AnyLoss) -> float:
 
 
 def bounded_request(number: int, small: bool = False) -> Request:
-    """The arguments of ``solve_bounded``."""
-    rng = random.Random(f"bounded/{small}/{number}")
+    """The arguments of ``solve_bounded``; a small request says how many bins there are."""
+    rng = random.Random(f"bounded/{number}")
     epsilon, delta = target(rng)
     integer = rng.random() < 0.35
     most = 24 if small else 60
@@ -146,12 +170,12 @@ def bounded_request(number: int, small: bool = False) -> Request:
         asked["sensitivity"] = width * ratio
         unit, parts = width, rng.randint(1, 6)
         kind = rng.random()
-        if kind < 0.3:
+        if kind < (0.6 if small else 0.3):
             bins = rng.randint(1, most)
             asked["bins"] = bins
             asked["sensitivity"] = (asked["range"][1] - low) * (rng.randint(1, bins) / bins)
             refusable |= {"bins"}  # floats of the range may not be a whole number of bins apart
-        elif kind < 0.5:
+        elif kind < (1.0 if small else 0.5):
             inner = sorted(rng.random() for _ in range(rng.randint(0, min(most, 20) - 1)))
             ends = [low, *(low + width * t for t in inner), asked["range"][1]]
             asked["bins"] = sorted(set(ends))
