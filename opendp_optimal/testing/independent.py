@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-Law = Sequence[Fraction] | Sequence[int]
+Law = Sequence[Fraction | int]
 """Probabilities of neighbouring points, or integers over one denominator."""
 TOTAL = 2**62
 
@@ -160,15 +160,18 @@ def channel_holds(table: Any) -> bool:
     )
 
 
-Row = Sequence[Fraction] | Sequence[int]
+Row = tuple[list[int], int]
+"""Weights over TOTAL times a denominator."""
 
 
 def _shortfall(row: Row, other: Row, growth: Fraction, told: tuple[int, ...]) -> Fraction:
     """The worst event of two answers, in units of 1 / TOTAL."""
-    short = Fraction(0)
-    for y, (mass, there) in enumerate(zip(row, other, strict=True)):
-        short += max(Fraction(0), mass - (0 if y in told else growth * there))
-    return short
+    (masses, one), (there, two) = row, other
+    up, down = growth.numerator * one, growth.denominator * two
+    short = 0
+    for y, (mass, near) in enumerate(zip(masses, there, strict=True)):
+        short += max(0, mass * down - (0 if y in told else near * up))
+    return Fraction(short, one * down)
 
 
 def _unequal(table: Any) -> bool:
@@ -183,7 +186,7 @@ def _listed(table: Any, rows: list[list[int]]) -> Iterator[tuple[Row, Row]]:
         reach = table.cells or len(rows)
     for x, row in enumerate(rows):
         for other in rows[x + 1 : x + reach + 1]:
-            yield row, other
+            yield (row, 1), (other, 1)
 
 
 def _rounded(table: Any, rows: list[list[int]]) -> Iterator[tuple[Row, Row]]:
@@ -199,7 +202,9 @@ def _rounded(table: Any, rows: list[list[int]]) -> Iterator[tuple[Row, Row]]:
 
     def law(j: int, a: Fraction) -> Row:
         t = (a - ends[j]) / (ends[j + 1] - ends[j])
-        return [(1 - t) * v + t * w for v, w in zip(rows[j], rows[j + 1], strict=True)]
+        up, whole = t.numerator, t.denominator
+        both = zip(rows[j], rows[j + 1], strict=True)
+        return [(whole - up) * v + up * w for v, w in both], whole
 
     for (i, one), (j, other) in itertools.combinations_with_replacement(bins, 2):
         corners = {(a, b) for a in one for b in other if abs(a - b) <= reach}

@@ -107,16 +107,19 @@ def check(
 def everywhere(table: Table) -> None:
     """Proofs, bounds, copies: what is true of every table."""
     table.verify()
-    ensure(0 <= table.lower <= table.upper < math.inf, f"bounds [{table.lower}, {table.upper}]")
+    ensure(
+        -math.inf < table.lower <= table.upper < math.inf, f"bounds [{table.lower}, {table.upper}]"
+    )
     ensure(table.upper > 0 or table.loss(0.0) == 0, "noise costs nothing")
+    pickled = pickle.loads(pickle.dumps(table))
+    pickled.verify()
     for name, other in (
         ("itself", table),
-        ("a pickle", pickle.loads(pickle.dumps(table))),
+        ("a pickle", pickled),
         ("a deep copy", copy.deepcopy(table)),
         ("a copy", dataclasses.replace(table)),
     ):
         ensure(other == table, f"{name} is another table")
-        other.verify()
         for place, array in arrays(other):
             refuses(lambda array=array: array.setflags(write=True), f"{place} of {name} is thawed")
             refuses(lambda array=array: array.fill(0), f"{place} of {name} is overwritten")

@@ -152,9 +152,12 @@ def function(rng: random.Random, unit: float, wavy: bool) -> Recipe | Callable[[
     return plain
 
 
-def any_loss(rng: random.Random, unit: float = 1.0, wavy: bool = True) -> AnyLoss:
+def any_loss(
+    rng: random.Random, unit: float = 1.0, wavy: bool = True, functions: bool = True
+) -> AnyLoss:
     """A loss of any kind."""
-    kind = rng.choice(("l1", "l1", "l1", "l2", "l2", "pinball", "pinball", "function", "function"))
+    kinds = ("l1", "l1", "l1", "l2", "l2", "pinball", "pinball")
+    kind = rng.choice((*kinds, "function", "function", "function") if functions else kinds)
     if kind == "pinball":
         return pinball(rng)
     return function(rng, unit, wavy) if kind == "function" else kind

@@ -116,7 +116,8 @@ def known_bounded(table: BoundedTable) -> Iterator[tuple[str, float]]:
     yield "Laplace", _laplace(lambda x: table.loss(reach * x), asked.epsilon)
     scale = reach if table.loss.name == "l1" else reach**2
     for name, value in _known(_builtin(table.loss), asked.epsilon, asked.delta):
-        yield name, scale * value
+        if 1e-290 < scale * value < math.inf:
+            yield name, scale * value
 
 
 def _density(table: BoundedTable, answers: Any) -> Any:
@@ -148,7 +149,7 @@ def bounded_mean(table: BoundedTable) -> float:
             values = _sampled(table.loss, ends[None, :] - answers[:, None])
             rows = (1 - s)[:, None] * chances[j] + s[:, None] * chances[j + 1]
             tell = (1 - s) * told[j] + s * told[j + 1]
-            here = _density(table, answers) * (b - a)
+            here = _density(table, answers) * ((b - a) / float(asked.width))
             total += float(here @ ((values * rows).sum(axis=1) + tell * none))
             weight += float(here.sum())
         return total / weight

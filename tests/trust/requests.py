@@ -42,6 +42,8 @@ MEMORY = 6 << 30
 """Bytes of memory of a request, at most."""
 QUICK = 12_000
 """Terms of the programme of a small request, at most."""
+TOO_MANY = 10_000_000
+"""Terms beyond which a lattice that was asked for may be refused."""
 EPSILONS = (1e-4, 32.0, 31.9, 1.0, 1, 20.0, 12.0)
 DELTAS = (1e-14, 1e-12, 0.5, 0.75, 0.9, 0.99, 1 - 2.0**-53)
 
@@ -132,11 +134,13 @@ def drawn_noise(rng: random.Random, number: int, small: bool) -> Request:
         asked["impossible"] = delta * log_uniform(rng, 1e-3, 1.0)
     if delta == 0 and (asked.get("monotone") or "support" in asked):
         refusable |= {"delta"}
+    if work(asked) > TOO_MANY:
+        refusable |= {"integer_sensitivity", "cells"}
     asked["cache"] = rng.random() < 0.3
     return Request("solve", number, asked, frozenset(refusable))
 
 
-def scale_of(rng: random.Random, integer: bool, loss: AnyLoss) -> float:
+def scale_of(rng: random.Random, integer: bool) -> float:
     """The length of a range: mostly everyday, sometimes at the ends of the floats."""
     if integer:
         return 1.0
@@ -154,7 +158,7 @@ def bounded_request(number: int, small: bool = False) -> Request:
     epsilon, delta = target(rng)
     integer = rng.random() < 0.35
     most = 24 if small else 60
-    width = scale_of(rng, integer, "")
+    width = scale_of(rng, integer)
     asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
     refusable: set[str] = set()
     if integer:
@@ -176,16 +180,16 @@ def bounded_request(number: int, small: bool = False) -> Request:
             asked["sensitivity"] = (asked["range"][1] - low) * (rng.randint(1, bins) / bins)
             refusable |= {"bins"}  # floats of the range may not be a whole number of bins apart
         elif kind < (1.0 if small else 0.5):
-            inner = sorted(rng.random() for _ in range(rng.randint(0, min(most, 20) - 1)))
+            inner = sorted(rng.random() for _ in range(rng.randint(0, 7 if small else 19)))
             ends = [low, *(low + width * t for t in inner), asked["range"][1]]
             asked["bins"] = sorted(set(ends))
             parts = len(asked["bins"]) - 1
-    asked["loss"] = any_loss(rng, unit, wavy=False)
+    # Functions are looked at near 1 and far out, whatever the range is.
+    everyday = 1e-3 <= unit <= 1e4
+    asked["loss"] = any_loss(rng, unit, wavy=False, functions=everyday)
     refusable |= name_refusal(asked["loss"])
     if asked["loss"] == "l2" and not 1e-150 < width < 1e150:
         refusable |= {"range", "sensitivity", "loss"}  # its losses are no floats
-    if callable(asked["loss"]) or isinstance(asked["loss"], Recipe):
-        refusable |= {"loss"}  # functions are looked at near 1 and far out, whatever the range is
     if rng.random() < 0.3:
         raw = [rng.choice((0.0, 1.0, rng.random(), log_uniform(rng, 1e-9, 1.0))) for _ in
                range(parts)]  # fmt: skip
@@ -194,7 +198,8 @@ def bounded_request(number: int, small: bool = False) -> Request:
         asked["prior"] = [w / total for w in raw]
     if rng.random() < 0.15 and asked["loss"] in ("l1", "l2"):
         size = asked["range"][1] - low
-        asked["cap"] = log_uniform(rng, 1e-3, 2.0) * size ** (1 if asked["loss"] == "l1" else 2)
+        size = size if asked["loss"] == "l1" else size * size
+        asked["cap"] = log_uniform(rng, 1e-3, 2.0) * size
         refusable |= {"cap"}
         if not 0 < asked["cap"] < math.inf:
             del asked["cap"]
