@@ -8,30 +8,26 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from opendp_optimal.certify import channel as proofs
 from opendp_optimal.model.bounded import MOST_WEIGHTS
-from opendp_optimal.model.channel import ChannelProblem
-from opendp_optimal.spec.exact import float_down, float_up
+from opendp_optimal.model.channel_request import ChannelRequest
 from opendp_optimal.spec.problem import MAX_EPSILON, MIN_DELTA
 from opendp_optimal.table.channel_table import ChannelTable
 
-_BITS = 80
-_LARGEST = 64.0
 _CLOSE = 1e-9
-_MOST_PURE = 20_000
-"""Weights of a programme with delta 0, which HiGHS solves with few of its constraints."""
+MOST_PURE = 40_000
+"""Weights of a programme with delta 0, whose outputs are joined by sums of rows alone."""
 METHODS = ("auto", "interior", "highs")
 
 Progress = Callable[[str], None]
-Floats = NDArray[np.float64]
+Numbers = tuple[Fraction | float, ...]
 
 
 def solve_channel(
     prior: Any,
     loss: Any,
-    epsilon: float,
+    epsilon: float | Fraction,
     metric: Any,
     *,
     delta: float = 0.0,
@@ -40,6 +36,8 @@ def solve_channel(
     progress: Progress | None = None,
 ) -> ChannelTable:
     """The channel of least expected loss with P(A|x) <= exp(epsilon metric[x, x']) P(A|x') + delta.
+
+    Numbers are taken exactly: fractions as they are, floats as what they are.
 
     :param prior: chances of the inputs x
     :param loss: loss[w, x] of output w at input x, a row for each output
@@ -57,114 +55,113 @@ def solve_channel(
     (0.541667, True)
     >>> table.verify()
     """
-    weights, costs, distances = _checked(prior, loss, metric)
-    if not 0 < epsilon <= MAX_EPSILON:
+    if not 0 < (exact := _number("epsilon", epsilon)) <= MAX_EPSILON:
         raise ValueError(f"epsilon ({epsilon}) must be in (0, {MAX_EPSILON:g}]")
     if not (delta == 0 or MIN_DELTA <= delta < 1):
         raise ValueError(f"delta ({delta}) must be 0 or in [{MIN_DELTA}, 1)")
     if method not in METHODS:
         raise ValueError(f"method ({method!r}) must be one of {', '.join(METHODS)}")
-    most = MOST_WEIGHTS if delta > 0 else _MOST_PURE
-    if costs.size > most:
-        shape = f"{costs.shape[1]} inputs x {costs.shape[0]} outputs"
-        raise ValueError(
-            f"loss (of {shape}) makes a programme of {costs.size} weights: it must have at most "
-            f"{most}"
-        )
+    chances, losses, distances = _checked(prior, loss, metric)
+    _check_size(len(chances), len(losses), MOST_WEIGHTS if delta > 0 else MOST_PURE)
+    request = ChannelRequest(chances, losses, distances, Fraction(exact), float(delta))
+    return best_channel(request, method=method, tolerance=tolerance, progress=progress)
+
+
+def best_channel(
+    request: ChannelRequest,
+    *,
+    method: str = "auto",
+    tolerance: float = 1e-6,
+    progress: Progress | None = None,
+) -> ChannelTable:
+    """Answer a request, with proofs.
+
+    :param request: what is asked
+    :param method: see :func:`solve_channel`
+    :param tolerance: see :func:`solve_channel`
+    :param progress: see :func:`solve_channel`
+    """
     from opendp_optimal.solvers.channel import run  # loaded only when needed
 
-    total = sum(weights)
-    exact = [
-        [w / total * Fraction(c) for c in column]
-        for w, column in zip(weights, costs.T.tolist(), strict=True)
-    ]
-    group = _groups(distances)
-    first = sorted(set(group))
-    merged = [
-        [sum(column, Fraction(0)) for column in zip(*(exact[x] for x in members), strict=True)]
-        for members in ([x for x, g in enumerate(group) if g == one] for one in first)
-    ]
-    inner = distances[np.ix_(first, first)]
-    above = _problem(exact, epsilon, distances, delta, math.ceil)
-    small = _problem(merged, epsilon, inner, delta, math.ceil)
-    below = _problem(merged, epsilon, inner, delta, math.floor)
-    program = small.program()
+    above, below = request.above, request.below
+    program = below.program()
     solution = run(program, method=method, tolerance=tolerance, progress=progress)
-    rows = proofs.private_rows(program.unfold(solution.weights), small, largest_mix=0.1)
-    integers = rows[[first.index(g) for g in group]]
-    dual = proofs.round_prices(solution, program, below)
-    table = ChannelTable(
-        weights=integers,
-        above=above,
-        below=below,
-        dual=dual,
-        upper=float_up(proofs.expected_cost(integers, above)),
-        lower=float_down(proofs.prove_bound(dual, below)),
-    )
+    rows = proofs.private_rows(program.unfold(solution.weights), above, largest_mix=0.1)
+    # At worst no prices at all, which prove what even the truth costs.
+    duals = (proofs.round_prices(solution, program, below), proofs.no_prices(below))
+    dual = max(duals, key=lambda prices: proofs.prove_bound(prices, below))
+    table = ChannelTable.of(request, rows, dual)
     table.verify()
     return table
 
 
-def _checked(prior: Any, loss: Any, metric: Any) -> tuple[list[Fraction], Floats, Floats]:
-    """Check shapes and values at the door."""
-    chances = _array("prior", prior, 1)
-    costs, distances = _array("loss", loss, 2), _array("metric", metric, 2, infinite=True)
-    count = len(chances)
-    if costs.shape[1] != count or not costs.size:
+def _check_size(inputs: int, outputs: int, most: int) -> None:
+    """Raise if a programme has more weights than its solver can take.
+
+    :param inputs: columns of the loss
+    :param outputs: rows of the loss
+    :param most: how many weights there may be
+    """
+    if inputs * outputs > most:
         raise ValueError(
-            f"loss (of shape {costs.shape}) must have a column for each of the {count} inputs"
+            f"loss (of {inputs} inputs x {outputs} outputs) makes a programme of "
+            f"{inputs * outputs} weights: it must have at most {most}"
         )
-    if distances.shape != (count, count):
-        raise ValueError(f"metric (of shape {distances.shape}) must be {count} x {count}")
-    if not count or chances.min() < 0 or abs(math.fsum(chances) - 1) > _CLOSE:
-        raise ValueError(
-            f"prior must not be negative and must add up to 1, not to {math.fsum(chances):.9g}"
-        )
-    if distances.min() < 0:
-        raise ValueError(f"metric must not be negative, but has a {distances.min():g}")
-    return [Fraction(w) for w in chances.tolist()], costs, distances
 
 
-def _array(name: str, value: Any, dimensions: int, infinite: bool = False) -> Floats:
+def _checked(
+    prior: Any, loss: Any, metric: Any
+) -> tuple[tuple[Fraction, ...], tuple[tuple[Fraction, ...], ...], tuple[Numbers, ...]]:
+    """Check shapes and values at the door; chances are divided by their exact sum."""
+    chances, shape = _numbers("prior", prior, 1)
+    losses, of_loss = _numbers("loss", loss, 2)
+    distances, of_metric = _numbers("metric", metric, 2, infinite=True)
+    count = shape[0]
+    if of_loss[1] != count or not of_loss[0] or not count:
+        raise ValueError(
+            f"loss (of shape {of_loss}) must have a column for each of the {count} inputs"
+        )
+    if of_metric != (count, count):
+        raise ValueError(f"metric (of shape {of_metric}) must be {count} x {count}")
+    weights = [Fraction(c) for c in chances]
+    total = sum(weights, Fraction(0))
+    if min(weights) < 0 or abs(total - 1) > _CLOSE:
+        raise ValueError(
+            f"prior must not be negative and must add up to 1, not to {float(total):.9g}"
+        )
+    if min(distances) < 0:
+        raise ValueError(f"metric must not be negative, but has a {float(min(distances)):g}")
+    return (
+        tuple(w / total for w in weights),
+        tuple(tuple(Fraction(v) for v in row) for row in _rows(losses, count)),
+        tuple(_rows(distances, count)),
+    )
+
+
+def _rows(values: Numbers, width: int) -> list[Numbers]:
+    return [values[at : at + width] for at in range(0, len(values), width)]
+
+
+def _numbers(
+    name: str, value: Any, dimensions: int, infinite: bool = False
+) -> tuple[Numbers, tuple[int, ...]]:
+    """The exact entries of an array, row by row, and its shape."""
     try:
-        array = np.asarray(value, dtype=float)
+        array = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)
+        entries = tuple(_number(name, v) for v in array.ravel().tolist())
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be numbers") from None
     if array.ndim != dimensions:
         raise ValueError(f"{name} (of shape {array.shape}) must have {dimensions} dimensions")
-    if np.isnan(array).any() or (not infinite and np.isinf(array).any()):
+    if any(v != v or (v in (math.inf, -math.inf) and not infinite) for v in entries):
         raise ValueError(f"{name} must be finite numbers")
-    return array
+    return entries, array.shape
 
 
-def _groups(distances: Floats) -> list[int]:
-    """The first input that is at distance 0, in some number of steps, for every input."""
-    out = list(range(len(distances)))
-    for x, z in np.argwhere(distances == 0).tolist():
-        a, b = sorted((out[x], out[z]))
-        out = [a if g == b else g for g in out]
-    return out
-
-
-def _problem(
-    cost: list[list[Fraction]],
-    epsilon: float,
-    distances: Floats,
-    delta: float,
-    whole: Callable[[Fraction], int],
-) -> ChannelProblem:
-    """Costs as integers, distances as exponents rounded both ways; mechanisms keep to 64."""
-    apart = ~np.eye(len(distances), dtype=bool) & np.isfinite(distances)
-    pairs = np.argwhere(apart).astype(np.int64).reshape(-1, 2)
-    exact = [Fraction(epsilon) * Fraction(float(distances[x, z])) for x, z in pairs]
-    low = np.array([min(_LARGEST, float_down(e)) for e in exact])
-    high = np.array([float_up(e) for e in exact])
-    denominator = 1 << _BITS
-    return ChannelProblem(
-        cost=[[whole(c * denominator) for c in row] for row in cost],
-        denominator=denominator,
-        pairs=pairs,
-        low=low,
-        high=high,
-        delta=float(delta),
-    )
+def _number(name: str, value: Any) -> Fraction | float:
+    """A number as a fraction; infinities and NaN as they are."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, int | float | Fraction):
+        raise ValueError(f"{name} ({value!r}) must be a number")
+    return value if isinstance(value, float) and not math.isfinite(value) else Fraction(value)

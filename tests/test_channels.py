@@ -1,6 +1,7 @@
 """The general channel solver: metric privacy, any prior and loss."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from opendp_optimal import CertificateError, solve_channel
+from opendp_optimal.model.metric import direct_pairs
 
 
 def distances(count):
@@ -77,6 +79,14 @@ def test_inputs_at_distance_zero_have_the_same_row():
     table = solve_channel([0.2] * 5, loss, 1.0, metric)
     assert np.array_equal(table.weights[0], table.weights[1])
     assert table.gap < 1e-6
+    # With delta, inputs at distance 0 may still differ by it.
+    near = solve_channel([0.5, 0.5], distances(2), 1.0, np.zeros((2, 2)), delta=0.5)
+    assert near.lower <= 0.25 <= near.upper
+    assert near.gap < 1e-4
+    # Members of a group are as far from others as the nearest of them.
+    apart = [[0, 0, 9], [0, 0, 1], [9, 1, 0]]
+    joined = solve_channel([0.4, 0.2, 0.4], 1 - np.eye(3), 1.0, apart)
+    assert joined.gap < 1e-6
     far = np.full((2, 2), np.inf)
     assert solve_channel([0.5, 0.5], distances(2), 1.0, far).upper == 0
 
@@ -100,7 +110,7 @@ def test_negative_losses_and_tampering():
         ({"loss": np.ones((2, 4))}, r"loss \(of shape \(2, 4\)\) must have a column for each of"),
         ({"loss": np.full((3, 3), np.nan)}, "loss must be finite"),
         ({"loss": "x"}, "loss must be numbers"),
-        ({"loss": np.ones((9000, 3))}, "makes a programme of 27000 weights"),
+        ({"loss": np.ones((18000, 3))}, "makes a programme of 54000 weights"),
         ({"metric": np.ones((2, 3))}, "metric .* must be 3 x 3"),
         ({"metric": -np.ones((3, 3))}, "metric must not be negative"),
         ({"epsilon": 0}, r"epsilon \(0\) must be in"),
@@ -113,3 +123,55 @@ def test_bad_input(changes, words):
     options["metric"] = distances(3)
     with pytest.raises(ValueError, match=words):
         solve_channel(**{**options, **changes})
+
+
+def test_numbers_are_taken_exactly():
+    third = Fraction(1, 3)
+    line = [[Fraction(abs(x - z), 3) for z in range(3)] for x in range(3)]
+    table = solve_channel([third] * 3, line, Fraction(7, 10), line)
+    assert table.request.prior == (third,) * 3
+    assert table.request.epsilon == Fraction(7, 10)
+    assert table.above.cost == table.below.cost
+    assert table.gap < 1e-6
+
+
+@pytest.mark.parametrize("power", [-400, -150, 0, 150, 290])
+def test_losses_of_any_size(power):
+    """Doubling a loss doubles its bounds, as far as floats go."""
+    unit = Fraction(2) ** power
+    line = [[abs(x - z) for z in range(4)] for x in range(4)]
+    plain = solve_channel([0.25] * 4, line, 1.0, line)
+    table = solve_channel([0.25] * 4, [[unit * v for v in row] for row in line], 1.0, line)
+    assert np.array_equal(table.weights, plain.weights)
+    assert (table.lower, table.upper) == (plain.lower * 2.0**power, plain.upper * 2.0**power)
+    with pytest.raises(
+        ValueError, match=r"loss \(times prior, up to about 1e399\) must be at most"
+    ):
+        solve_channel([0.5, 0.5], [[0, 10**400], [10**400, 0]], 1.0, [[0, 1], [1, 0]])
+
+
+@given(st.integers(2, 6), st.randoms(use_true_random=False), st.booleans())
+def test_direct_pairs_imply_all_others(size, random, whole):
+    numbers = [random.randint(0, 6) if whole else Fraction(random.randint(0, 40), 7) for _ in "abc"]
+    table = [
+        [0 if x == z else random.choice([*numbers, math.inf]) for z in range(size)]
+        for x in range(size)
+    ]
+    kept = set(direct_pairs(table))
+    shortest = [
+        [0 if x == z else table[x][z] if (x, z) in kept else math.inf for z in range(size)]
+        for x in range(size)
+    ]
+    for y in range(size):
+        for x in range(size):
+            for z in range(size):
+                shortest[x][z] = min(shortest[x][z], shortest[x][y] + shortest[y][z])
+    assert all(shortest[x][z] <= table[x][z] for x in range(size) for z in range(size))
+    # None can be left out: no path of two positive steps is as short.
+    for x, z in kept:
+        assert table[x][z] < math.inf
+        assert not any(
+            table[x][y] > 0 < table[y][z] and table[x][y] + table[y][z] <= table[x][z]
+            for y in range(size)
+            if y not in (x, z)
+        )

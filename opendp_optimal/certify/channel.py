@@ -30,6 +30,7 @@ Integers = NDArray[np.int64]
 
 _SHRINK = 1 - 2.0**-50
 _LARGEST = 64.0
+_MOST_SCALE = 4096
 _RARE = 2.0**-36
 """Outputs that no input releases more often are a solver's dust, too fine to be rounded."""
 
@@ -141,6 +142,10 @@ def prove_bound(dual: ChannelDual, problem: ChannelProblem) -> Fraction:
     """The lower bound that the prices prove, exactly; raises if they are out of bounds."""
     inputs, outputs = problem.inputs, problem.outputs
     count = len(dual.pairs)
+    if any(a.dtype != np.int64 for a in (dual.pairs, dual.budget, dual.slack, dual.caps)):
+        raise CertificateError("prices are not 64-bit integers")
+    if not -_MOST_SCALE <= dual.scale <= _MOST_SCALE:
+        raise CertificateError(f"the scale of the prices ({dual.scale}) is out of bounds")
     if dual.slack.shape != (count, outputs) or len(dual.budget) != count:
         raise CertificateError("prices do not fit the problem in shape")
     if len(dual.caps) not in (0, len(problem.caps)):
@@ -153,6 +158,8 @@ def prove_bound(dual: ChannelDual, problem: ChannelProblem) -> Fraction:
         raise CertificateError("a price is negative")
     if problem.delta > 0 and np.any(dual.slack > dual.budget[:, None]):
         raise CertificateError("a price is above its budget price")
+    if problem.delta == 0 and np.any(dual.budget > 0):
+        raise CertificateError("a budget has a price, but delta is 0")
     if int(dual.slack.max(initial=0)).bit_length() + max(1, count).bit_length() > 60:
         raise CertificateError("prices are too large to be added exactly")
     # All over one denominator: problem.denominator * 2^(scale + BITS); a scale below 0 (prices in

@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from opendp_optimal.model.metric import direct_pairs
+from opendp_optimal.spec.frozen import frozen_array
 from opendp_optimal_bayes._checks import Floats, distribution, floats, in_units, matrix, scaled
 from opendp_optimal_bayes.exact import exp_reaches, log_near, log_ratio_up
-from opendp_optimal_bayes.metric import Metric, direct_pairs, distances_of
+from opendp_optimal_bayes.metric import Metric, distances_of
 
 Row = tuple[Fraction, ...]
 
@@ -77,6 +79,10 @@ class Channel:
         exact = tuple(distribution(f"row {i}", r, width) for i, r in enumerate(table))
         object.__setattr__(self, "rows", exact)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Build copies from the rows alone, checked again."""
+        return type(self), (self.rows,)
+
     @property
     def inputs(self) -> int:
         """Number of true answers."""
@@ -90,9 +96,7 @@ class Channel:
     @cached_property
     def matrix(self) -> Floats:
         """The nearest floats."""
-        values = floats(self.rows)
-        values.setflags(write=False)
-        return values
+        return frozen_array(floats(self.rows))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """The nearest floats, for numpy.

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
-
-import numpy as np
 
 from opendp_optimal_bayes._checks import matrix
 
@@ -37,26 +34,3 @@ def distances_of(metric: Metric | None, size: int) -> list[list[Fraction]]:
                     f"from {x} to {z} and {float(exact[z][x]):g} back"
                 )
     return exact
-
-
-def direct_pairs(distances: Sequence[Sequence[Fraction]]) -> list[tuple[int, int]]:
-    """Ordered pairs with nothing between them: privacy along these implies it for all.
-
-    :param distances: a metric, as a table
-    """
-    size = len(distances)
-    unit = math.lcm(*(v.denominator for row in distances for v in row))
-    exact = np.array([[int(v * unit) for v in row] for row in distances], dtype=object)
-    if int(exact.max()) < 2**52:
-        exact = exact.astype(np.int64)
-    out = []
-    for x in range(size):
-        for z in range(size):
-            if x == z:
-                continue
-            through = exact[x] + exact[:, z] == exact[x, z]
-            through[[x, z]] = False
-            # A pair at distance 0 has the other answers at distance 0 between; keep it.
-            if exact[x, z] == 0 or not bool(np.any(through & (exact[x] > 0) & (exact[:, z] > 0))):
-                out.append((x, z))
-    return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -62,9 +63,14 @@ def make_optimal_channel(
     if actions is not None and len(actions) != outputs:
         raise ValueError(f"actions (of length {len(actions)}) must be {outputs}")
     optimum.verify()
+    epsilon = Fraction(optimum.epsilon)
     rows = [Sampler.of(row) for row in optimum.weights]
     released: Sequence[Any] = range(start, start + outputs) if actions is None else tuple(actions)
-    widest = [max(optimum.distances[x][x + d] for x in range(size - d)) for d in range(size)]
+    far = optimum.distances
+    widest = [
+        max(max(far[x][x + d], far[x + d][x]) for x in range(size - d)) if d else Fraction(0)
+        for d in range(size)
+    ]
     for d in range(1, size):
         widest[d] = max(widest[d], widest[d - 1])
 
@@ -72,8 +78,8 @@ def make_optimal_channel(
         return released[rows[min(max(x - start, 0), size - 1)].draw_one()]
 
     def privacy_map(d_in: Any) -> float:
-        distance = int(space.distance(d_in))
-        return float_up(Fraction(optimum.epsilon) * widest[min(distance, size - 1)])
+        apart = widest[min(int(space.distance(d_in)), size - 1)]
+        return apart if apart == math.inf else float_up(epsilon * Fraction(apart))
 
     output = space.carrier if actions is None else "ExtrinsicObject"
     return make_measurement(

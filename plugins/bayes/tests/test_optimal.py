@@ -1,6 +1,8 @@
 """The certified optimum for one consumer."""
 
+import copy
 import math
+import pickle
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -9,8 +11,11 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 
+from opendp_optimal import solve_channel
+from opendp_optimal.certify.channel import no_prices
 from opendp_optimal.errors import CertificateError
 from opendp_optimal_bayes import (
+    OptimalChannel,
     geometric_channel,
     is_legal,
     loss_matrix,
@@ -106,22 +111,82 @@ def test_awkward_numbers_are_covered_by_the_bounds():
     assert best.gap < 1e-6
 
 
+def tampered(optimum, **changes):
+    """The same with other fields of its table, its request or its prices."""
+    table = optimum.table
+    request = {k: changes.pop(k) for k in list(changes) if hasattr(table.request, k)}
+    if request:
+        changes["request"] = replace(table.request, **request)
+    return replace(optimum, table=replace(table, **changes))
+
+
 def test_a_certificate_that_was_tampered_with_is_refused():
     best = optimal_channel(prior=[0.5, 0.5], loss=[[0, 1], [1, 0]], epsilon=1.0)
-    weights = best.weights.copy()
-    weights[0] = [1 << 62, 0]
+    identity = np.diag([1 << 62, 1 << 62])
     with pytest.raises(CertificateError, match="privacy"):
-        replace(best, weights=weights).verify()
-    with pytest.raises(CertificateError, match="too weakly"):
-        replace(best, epsilon=0.5).verify()
-    fewer = replace(
-        best.problem,
-        pairs=best.problem.pairs[:1],
-        low=best.problem.low[:1],
-        high=best.problem.high[:1],
+        tampered(best, weights=identity).verify()
+    with pytest.raises(CertificateError, match="privacy"):
+        tampered(best, epsilon=Fraction(1, 2)).verify()
+    with pytest.raises(CertificateError, match="is not what the prices prove"):
+        tampered(best, epsilon=Fraction(2)).verify()
+    with pytest.raises(CertificateError, match="delta"):
+        tampered(best, delta=0.5, weights=identity).verify()
+    with pytest.raises(CertificateError, match="is not what the prices prove"):
+        tampered(best, dual=no_prices(best.problem)).verify()
+    with pytest.raises(CertificateError, match="lower"):
+        tampered(best, lower=best.upper + 5).verify()
+    with pytest.raises(CertificateError, match="is not the expected loss"):
+        tampered(best, loss=((Fraction(0), Fraction(2)), (Fraction(2), Fraction(0)))).verify()
+    with pytest.raises(CertificateError, match="not a ChannelTable"):
+        replace(best, table=None).verify()
+    far = math.inf
+    with pytest.raises(CertificateError, match="price"):
+        tampered(best, distances=((0, far), (far, 0))).verify()
+    best.verify()
+
+
+def test_delta_cannot_be_written_into_an_optimum():
+    best = optimal_channel(prior=[0.5, 0.5], loss=[[0, 1], [1, 0]], epsilon=1.0)
+    object.__setattr__(best.table.request, "delta", 1.0)
+    object.__setattr__(best.table, "weights", np.diag([1 << 62, 1 << 62]))
+    with pytest.raises(CertificateError, match="delta"):
+        best.verify()
+    pretended = solve_channel([0.5, 0.5], [[0, 1], [1, 0]], 1.0, [[0, 1], [1, 0]], delta=0.25)
+    with pytest.raises(CertificateError, match=r"delta \(0.25\) is not 0"):
+        OptimalChannel(pretended).verify()
+
+
+def test_epsilon_as_a_fraction(integers):
+    best = optimal_channel(
+        prior=[Fraction(1, 3)] * 3, loss=loss_matrix("l1", range(3)), epsilon=Fraction(1, 3)
     )
-    with pytest.raises(CertificateError, match="not stated"):
-        replace(best, problem=fewer).verify()
+    assert best.epsilon == Fraction(1, 3)
+    assert Fraction(best.channel.epsilon()) <= Fraction(1, 3) + Fraction(1, 2**50)
+    meas = make_optimal_channel(*integers, best)
+    assert Fraction(meas.map(1)) >= Fraction(1, 3)
+    assert meas.map(2) == pytest.approx(2 / 3)
+    half = optimal_channel(prior=[0.5, 0.5], loss=[[0, 1], [1, 0]], epsilon=Fraction(1, 2))
+    assert isinstance(half.epsilon, float)
+
+
+@pytest.mark.parametrize(
+    "copied", [lambda v: v, copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))]
+)
+def test_nobody_writes_to_what_was_proved(copied):
+    best = optimal_channel(prior=[0.5, 0.5], loss=[[0, 1], [1, 0]], epsilon=1.0)
+    assert best.channel.matrix.shape == (2, 2)
+    other = copied(best)
+    other.verify()
+    for array in (
+        other.weights,
+        other.dual.slack,
+        other.channel.matrix,
+        copied(best.channel).matrix,
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0, 0] = 1
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.setflags(write=True)
 
 
 def test_releases(integers):
