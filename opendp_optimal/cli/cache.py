@@ -73,7 +73,7 @@ def clear(yes: bool) -> None:
 def describe(place: Any) -> dict[str, Any]:
     """Return what a table file says about itself, unverified."""
     try:
-        data = place.read_bytes()
+        data = tables.contents(place)
         about = bounded_files.peek if data[:8] == bounded_files.MAGIC else peek
         return {"file": place.name, **about(data)}
     except (OSError, TableFormatError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,28 @@ COLOURS = {
 }
 
 
+def _figure(width: float, height: float) -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:  # pragma: no cover
+        raise click.ClickException(
+            "plots need matplotlib: pip install opendp-optimal[plot]"
+        ) from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def check_ending(path: str) -> None:
+    """Raise unless a picture of this name can be drawn: its ending is known, matplotlib is there.
+
+    :raises click.ClickException: saying what is missing.
+    """
+    known = sorted(_figure(1, 1).canvas.get_supported_filetypes())
+    ending = os.path.splitext(path)[1].lower().lstrip(".")
+    if ending not in known:
+        wanted = ", ".join(f".{name}" for name in known)
+        raise click.BadParameter(f"plot ({path!r}) must end in one of {wanted}")
+
+
 def new_figure(
     width: float, height: float, columns: int = 1, rows: int = 1
 ) -> tuple[Any, list[Any]]:
@@ -25,13 +48,7 @@ def new_figure(
 
     :raises click.ClickException: if matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:  # pragma: no cover
-        raise click.ClickException(
-            "plots need matplotlib: pip install opendp-optimal[plot]"
-        ) from error
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = _figure(width, height)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
@@ -40,10 +57,7 @@ def new_figure(
 
 def save(figure: Any, path: str) -> None:
     """Save a figure; the ending of the path chooses the format."""
-    try:
-        figure.savefig(path, dpi=150)
-    except ValueError as error:
-        raise click.BadParameter(f"plot ({path!r}): {error}") from None
+    figure.savefig(path, dpi=150)
 
 
 def draw_shapes(axis: Any, shapes: Sequence[Shape]) -> None:

@@ -1,8 +1,12 @@
-"""What every command shares at the terminal: where things are printed, exit codes, options."""
+"""What every command shares at the terminal: where things are printed, exit codes, options.
+
+JSON has no infinite numbers: with ``--json``, a number that is not finite is printed as null.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,9 +34,33 @@ integer_option = click.option(
     type=click.IntRange(min=1),
     help="Design for integer queries of this sensitivity.",
 )
+
+
+def writable(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """Check an option that names a file to write, before any work: for ``callback=``."""
+    from opendp_optimal.files import check_output
+
+    if value is not None:
+        try:
+            check_output(value)
+        except OSError as error:
+            raise click.BadParameter(f"{str(value)!r}: {error.strerror}", ctx, param) from None
+    return value
+
+
+def drawable(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """Check an option that names a picture to write: that it can be, and that its kind is known."""
+    if writable(ctx, param, value) is not None:
+        from opendp_optimal.cli.plots import check_ending
+
+        check_ending(str(value))
+    return value
+
+
 plot_option = click.option(
     "--plot",
     type=click.Path(dir_okay=False, writable=True),
+    callback=drawable,
     help="Save a plot; the ending chooses the format (.png, .svg, .pdf).",
 )
 
@@ -57,7 +85,29 @@ def note(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print a result as JSON, to stdout."""
-    click.echo(json.dumps(value, indent=2, sort_keys=False))
+    click.echo(json_text(value, indent=2))
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """Return a result as JSON that every reader takes: numbers that are not finite are null.
+
+    >>> json_text({"gap": math.inf, "cells": (1, 2)})
+    '{"gap": null, "cells": [1, 2]}'
+    """
+    return json.dumps(_plain(value), indent=indent, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """The same in JSON's own types."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if hasattr(value, "tolist"):  # numpy's arrays and numbers
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value
 
 
 def print_table(

@@ -46,7 +46,7 @@ def verify(files: tuple[str, ...], as_json: bool) -> int:
 def check(place: Any) -> str:
     """Return why a table file does not verify; nothing if it does."""
     try:
-        data = place.read_bytes()
+        data = tables.contents(place)
         if data[:8] == bounded_files.MAGIC:
             bounded_files.decode(data)
         else:

@@ -24,6 +24,7 @@ from opendp_optimal.cli.terminal import (
     note,
     print_json,
 )
+from opendp_optimal.table import cache as tables
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def warm(
     """Solve a grid of targets and keep the tables in the cache.
 
     Can be interrupted and started again: what is there is not solved twice. Exits with 3 if a gap
-    was not reached, with 1 if a target failed.
+    was not reached, with 1 if a target failed or a table could not be written.
     """
     kinds: list[int | None] = ([] if no_real else [None]) + list(sensitivities)
     if not kinds:
@@ -87,6 +88,12 @@ def warm(
             listed(epsilons, "epsilon"), listed(deltas, "delta"), losses, kinds
         )
     ]
+    try:
+        tables.check_writable()
+    except OSError as error:
+        raise click.ClickException(
+            f"the cache ({tables.cache_directory()}) cannot be written: {error.strerror}"
+        ) from None
     outcomes = run(grid, jobs)
     counts = {
         status: sum(o.status == status for o in outcomes)
@@ -141,6 +148,9 @@ def attempt(job: Job) -> Outcome:
         seconds = time.perf_counter() - started
         return Outcome(job, "failed", None, seconds, f"{type(error).__name__}: {error}")
     seconds = time.perf_counter() - started
+    if steps and not (tables.cache_directory() / tables.file_name(table.problem)).is_file():
+        reason = f"the table could not be written to {tables.cache_directory()}"
+        return Outcome(job, "failed", table.gap, seconds, reason)
     status = "gap not reached" if table.gap > job.gap else "solved" if steps else "there"
     return Outcome(job, status, table.gap, seconds)
 

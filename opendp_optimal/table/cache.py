@@ -1,8 +1,8 @@
 """Where tables are kept: one file each, named by the problem, written atomically.
 
 The directory follows the platform's convention and can be set by ``OPENDP_OPTIMAL_CACHE``. A file
-that is damaged, or does not prove what it claims, is reported and never used. A directory that
-cannot be written is no error: the table is just not kept.
+that is damaged, or does not prove what it claims, is reported and never used. Only regular files
+are opened. A directory that cannot be written is no error here: the table is just not kept.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import tempfile
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 import platformdirs
 
+from opendp_optimal import files as disk
 from opendp_optimal.errors import CertificateError, TableFormatError
 from opendp_optimal.spec.problem import NoiseProblem
 from opendp_optimal.table.format import SUFFIX, VERSION, decode, encode, peek
@@ -25,7 +25,6 @@ from opendp_optimal.table.noise_table import NoiseTable
 
 BOUNDED_SUFFIX = ".bounded"
 ENVIRONMENT = "OPENDP_OPTIMAL_CACHE"
-_LARGEST_FILE = 1 << 28
 
 _log = logging.getLogger(__name__)
 _extra_directories: list[Any] = []
@@ -59,21 +58,23 @@ def file_name(problem: NoiseProblem) -> str:
     return problem.fingerprint + SUFFIX
 
 
+def contents(place: Any) -> bytes:
+    """The bytes of a table file; raises OSError if it is not a regular file of bounded size."""
+    if isinstance(place, Path):
+        return disk.read_regular(place)
+    data: bytes = place.read_bytes()  # a resource that is no file, as in a zipped package
+    return data
+
+
 def read(place: Any) -> bytes | None:
     """The bytes of a table file; None, with a warning, if it is there but cannot be used."""
     try:
-        if isinstance(place, Path) and place.stat().st_size > _LARGEST_FILE:
-            raise TableFormatError("the file is too large")
-        data: bytes = place.read_bytes()
+        return contents(place)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         _log.warning("table %s cannot be read: %s", place, error)
         return None
-    except TableFormatError as error:
-        _log.warning("table %s is not used: %s", place, error)
-        return None
-    return data
 
 
 def _read(place: Any, problem: NoiseProblem | None) -> NoiseTable | None:
@@ -124,29 +125,23 @@ def store(table: NoiseTable) -> Path | None:
 
 def write(name: str, data: bytes) -> Path | None:
     """Write a file of the cache, whole or not at all; None if the directory cannot be written."""
-    directory = cache_directory()
-    target = directory / name
-    temporary = ""
+    target = cache_directory() / name
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=directory, suffix=".part")
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        disk.write_whole(target, data)
     except OSError as error:
         _log.info("table is not kept: %s", error)
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
         return None
-    except BaseException:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        raise
     return target
+
+
+def check_writable() -> None:
+    """Raise OSError unless tables can be kept: a file is written and removed again."""
+    directory = cache_directory()
+    directory.mkdir(parents=True, exist_ok=True)
+    trial = directory / f"{os.getpid()}.trial.part"
+    disk.write_whole(trial, b"")
+    trial.unlink()
 
 
 def stored_files(suffix: str = SUFFIX) -> Iterator[Any]:
@@ -164,7 +159,7 @@ def clear() -> int:
     directory = cache_directory()
     if directory.is_dir():
         for place in directory.iterdir():
-            if place.suffix in (SUFFIX, BOUNDED_SUFFIX, ".part"):
+            if not place.is_dir() and place.suffix in (SUFFIX, BOUNDED_SUFFIX, ".part"):
                 place.unlink(missing_ok=True)
                 count += place.suffix != ".part"
     return count
