@@ -1,0 +1,69 @@
+"""Count the code that the wheels ship: ``python tests/net/count.py [--json]``.
+
+Lines of the core and of every plugin that hold code, without blanks, comments and docstrings, and
+the number of modules.
+"""
+
+import ast
+import io
+import json
+import sys
+import tokenize
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SILENT = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENCODING,
+    tokenize.ENDMARKER,
+}
+"""Tokens that are no code."""
+
+
+def packages() -> list[Path]:
+    """Every folder that goes into a wheel, the core first."""
+    return [ROOT / "opendp_optimal", *sorted(ROOT.glob("plugins/*/opendp_optimal_*/"))]
+
+
+def code_lines(source: str) -> int:
+    """How many lines hold code; a string that stands alone, as docstrings do, is none."""
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in SILENT:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(source)):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
+            lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(lines)
+
+
+def counts() -> dict[str, dict[str, int]]:
+    """Lines of code and modules of every package, and of all together."""
+    found = {}
+    for package in packages():
+        modules = sorted(package.rglob("*.py"))
+        found[package.name] = {
+            "lines": sum(code_lines(path.read_text(encoding="utf-8")) for path in modules),
+            "modules": len(modules),
+        }
+    found["total"] = {
+        key: sum(package[key] for package in found.values()) for key in ("lines", "modules")
+    }
+    return found
+
+
+if __name__ == "__main__":
+    table = counts()
+    if "--json" in sys.argv[1:]:
+        print(json.dumps(table))
+    else:
+        for name, row in table.items():
+            print(f"{name:<24}{row['lines']:>7} lines{row['modules']:>5} modules")
