@@ -41,7 +41,7 @@ $(STAMP): $(MANIFESTS)
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		-e '.[plot,accounting,polars,dev]' $(foreach p,$(PLUGINS),-e './$(p)$(call extras,$(p))')
+		-e '.[plot,accounting,polars,reproduce,dev]' $(foreach p,$(PLUGINS),-e './$(p)$(call extras,$(p))')
 	@touch $@
 
 demo: $(STAMP) ## a small pipeline with Laplace, Gaussian and optimal noise side by side
@@ -56,7 +56,7 @@ lint: $(STAMP) ## ruff
 	$(BIN)/ruff format --check .
 
 types: $(STAMP) ## mypy --strict
-	$(BIN)/mypy --strict -p opendp_optimal $(patsubst plugins/%,-p opendp_optimal_%,$(PLUGINS))
+	$(BIN)/mypy --strict -p opendp_optimal $(patsubst plugins/%,-p opendp_optimal_%,$(PLUGINS)) -p docs.reproduce
 
 layers: $(STAMP) ## the import-layer contracts
 	$(BIN)/lint-imports
@@ -64,21 +64,21 @@ layers: $(STAMP) ## the import-layer contracts
 check: lint types layers ## all static checks
 
 gains: $(STAMP) ## expected losses against OpenDP's own mechanisms, exact and measured
-	$(BIN)/opendp-optimal compare --gains --draws 1000000
+	$(BIN)/python -m docs.reproduce.selvi.gains --draws 1000000
 
 bench: $(STAMP) ## release cost against OpenDP, same machine and run
 	$(BIN)/python tests/benchmarks/bench_release.py
 
 # Scripts that read data, and those that do not; each writes the page of its name.
-FROM_DATA := bayes_theorems geo_figures naive_bayes coordinate_descent honest_budget
-FROM_THEORY := noise_tables noise_figures multi_selection
+FROM_DATA := fernandes.bayes_theorems liang.geo_figures selvi.naive_bayes selvi.coordinate_descent selvi.honest_budget
+FROM_THEORY := selvi.noise_tables selvi.noise_figures goel.multi_selection
 
 reproduce: $(addprefix page-,$(FROM_THEORY) $(FROM_DATA)) ## rewrite the pages of docs/reproduce; DATA=directory, QUICK=--quick for a trial
 
 page-%: $(STAMP)
 	@mkdir -p build/reproduce
-	$(BIN)/python docs/reproduce/$*.py $(QUICK) $(if $(filter $*,$(FROM_DATA)),--data $(DATA)) \
-		--page $(PAGES)/$(subst _,-,$*).md
+	$(BIN)/python -m docs.reproduce.$* $(QUICK) $(if $(filter $*,$(FROM_DATA)),--data $(DATA)) \
+		--page $(PAGES)/$(subst _,-,$(lastword $(subst ., ,$*))).md
 
 reference: $(STAMP) ## rewrite the reference pages that describe code
 	$(BIN)/python tests/docs/reference.py

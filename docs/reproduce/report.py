@@ -18,7 +18,7 @@ from scipy import stats
 
 HERE = Path(__file__).parent
 CONSOLE = Console(stderr=True)
-STYLE = {"svg.hashsalt": "opendp-optimal", "svg.fonttype": "none"}
+STYLE: Any = {"svg.hashsalt": "opendp-optimal", "svg.fonttype": "none"}
 """Makes the same figure the same file."""
 
 
@@ -52,7 +52,7 @@ def write(text: str, page: Path | None) -> None:
 
 def command(script: str, given: argparse.Namespace) -> str:
     """The command that writes the page, for the page."""
-    words = [f"python docs/reproduce/{script}"]
+    words = [f"python -m docs.reproduce.{script}"]
     words += ["--data DIR"] if hasattr(given, "data") else []
     words += [f"--only {part}" for part in getattr(given, "only", None) or []]
     return " ".join([*words, "--quick"] if given.quick else words)
@@ -106,6 +106,7 @@ class Results:
     """
 
     def __init__(self, path: Path | None = None) -> None:
+        """Read what the file holds."""
         self.path = path
         self.store: dict[str, Any] = {}
         if path is not None and path.exists():
@@ -145,6 +146,19 @@ def figure(columns: int = 1, width: float = 5.0, height: float = 3.4) -> tuple[A
     import matplotlib.pyplot as plt
 
     return plt.subplots(1, columns, figsize=(width * columns, height), squeeze=False)
+
+
+def canvas(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
+    """A figure that finds its own margins, and its axes in rows and columns.
+
+    :param rows: of axes
+    :param columns: of axes
+    :param size: in inches
+    """
+    from matplotlib.figure import Figure
+
+    drawn = Figure(figsize=size, layout="constrained")
+    return drawn, drawn.subplots(rows, columns, squeeze=False)
 
 
 def save(drawn: Any, page: Path | None, name: str) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import click
 
-from opendp_optimal.cli.gains import LOSSES, Loss, print_gains
 from opendp_optimal.cli.plots import draw_bars, new_figure, save
 from opendp_optimal.cli.solve import find
 from opendp_optimal.cli.terminal import (
@@ -21,6 +20,8 @@ from opendp_optimal.cli.terminal import (
 )
 from opendp_optimal.spec import baselines
 
+Loss = Literal["l1", "l2"]
+LOSSES: tuple[Loss, Loss] = ("l1", "l2")
 CALLED = {
     "laplace": "laplace",
     "analytic_gaussian": "gaussian",
@@ -36,42 +37,24 @@ CALLED_INTEGER = {
 
 
 @click.command()
-@click.argument("epsilon", type=float, required=False)
+@click.argument("epsilon", type=float)
 @click.argument("delta", type=float, default=0.0)
 @click.option("--integer", is_flag=True, help="Compare on integer queries of sensitivity 1.")
 @gap_option
 @plot_option
-@click.option("--gains", is_flag=True, help="The table of gains at five standard targets instead.")
-@click.option(
-    "--draws",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="With --gains: also measure every mechanism by so many releases through OpenDP.",
-)
-@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")
 @json_option
 def compare(
-    epsilon: float | None,
+    epsilon: float,
     delta: float,
     integer: bool,
     gap: float,
     plot: str | None,
-    gains: bool,
-    draws: int,
-    jobs: int,
     as_json: bool,
 ) -> int:
     """Compare the expected losses of mechanisms at EPSILON and DELTA, at sensitivity 1.
 
-    Laplace, staircase and discrete Laplace noise do not use delta. With --gains, prints the
-    losses of OpenDP's own Laplace, Gaussian and canonical noise beside the optimum; exits with 1
-    if a measured loss does not agree with the exact one.
+    Laplace, staircase and discrete Laplace noise do not use delta.
     """
-    if gains:
-        return print_gains(draws, jobs, as_json)
-    if epsilon is None:
-        raise click.UsageError("Missing argument 'EPSILON'.")
     rows = losses(epsilon, delta, integer, gap)
     if as_json:
         print_json({"epsilon": epsilon, "delta": delta, "integer": integer, "mechanisms": rows})

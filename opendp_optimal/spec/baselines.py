@@ -32,7 +32,6 @@ __all__ = [
     "discrete_laplace_loss",
     "discrete_laplace_pmf",
     "expected_loss",
-    "literature_lower_bound",
     "staircase_step",
     "truncated_laplace_radius",
     "uniform_bernoulli_shape",
@@ -440,48 +439,3 @@ def cdf(name: str, epsilon: float, delta: float, x: ArrayLike, *, loss: Loss = "
     points = np.asarray(x, dtype=np.float64)
     tail = _TAILS[name](np.abs(points), epsilon, delta, loss)
     return np.asarray(np.where(points < 0.0, tail, 1.0 - tail))
-
-
-# -- lower bound ---------------------------------------------------------------------------------
-
-
-def literature_lower_bound(
-    epsilon: float,
-    delta: float,
-    loss: Loss = "l1",
-    *,
-    rounding: Literal["down", "up", "none"] = "down",
-) -> float:
-    """Return the lower bound on the loss of all noise that the literature compares with.
-
-    Geng, Viswanath 2015, Theorem 8, and Geng, Ding, Guo, Kumar 2020: no noise can have P(X >= k)
-    decay faster than ``a exp(-epsilon k)`` per unit with ``a = (delta + (e**epsilon - 1)/2) /
-    e**epsilon``, which gives ``2 a sum_{k < n} exp(-epsilon k) loss(k)`` when exactly n terms
-    make up half the mass. Otherwise n is rounded:
-
-    ``"down"`` drops the last partial term, ``"none"`` keeps the mass it has (sharper); both are
-    valid bounds. ``"up"`` counts it in full, which is **not** a bound (it can exceed the loss of
-    actual mechanisms); Tables 1, 5 and 6 of Selvi, Liu, Wiesemann use it in most cells.
-
-    >>> round(literature_lower_bound(0.01, 0.1, rounding="up"), 4)
-    2.0182
-    """
-    _check(epsilon, delta, loss)
-    if rounding not in ("down", "up", "none"):
-        raise ValueError(f"rounding ({rounding!r}) must be 'down', 'up' or 'none'")
-    if delta == 0.0:
-        n, partial = math.ceil(750.0 / epsilon), 0.0  # later terms are 0 in floating point
-    else:
-        length = truncated_laplace_radius(epsilon, delta)
-        n = math.floor(length + 1e-9)  # delta = 1/2 gives exactly 1 at every epsilon
-        partial = max(length - n, 0.0)
-    k = np.arange(n + 1, dtype=np.float64)
-    # Tail mass left after k terms is delta (e**(epsilon (length - k)) - 1) / (e**epsilon - 1);
-    # cf. canonical noise.
-    weights = (delta * math.exp(-epsilon) - 0.5 * math.expm1(-epsilon)) * np.exp(-epsilon * k)
-    if rounding == "none":
-        weights[-1] = delta * math.expm1(epsilon * partial) / math.expm1(epsilon)
-    elif rounding == "down" or partial < 1e-9:
-        weights[-1] = 0.0
-    costs = k if loss == "l1" else k**2
-    return float(2.0 * (weights * costs).sum())

@@ -9,7 +9,6 @@ import pytest
 
 import opendp_optimal
 from opendp_optimal import cli
-from opendp_optimal.cli import gains
 from opendp_optimal.table import cache as tables
 
 
@@ -136,33 +135,6 @@ def test_compare(run: Run, tmp_path: Path) -> None:
     assert pure["gaussian"]["l1"] is None
     whole = run("compare", "1", "1e-3", "--integer", "--json").json["mechanisms"]
     assert "discrete laplace" in [row["mechanism"] for row in whole]
-
-
-def test_gains_exact(run: Run) -> None:
-    rows = run("compare", "--gains", "--json").json
-    assert len(rows) == 5 * 2 * 4
-    by = {(r["epsilon"], r["delta"], r["loss"], r["mechanism"]): r["exact"] for r in rows}
-    for epsilon, delta in gains.TARGETS:
-        for loss in ("l1", "l2"):
-            optimum = by[epsilon, delta, loss, "optimal"]
-            for rival in ("laplace", "gaussian", "canonical"):
-                assert optimum < by[epsilon, delta, loss, rival]
-    assert "cut vs canonical" in run("compare", "--gains").out
-
-
-def test_gains_measured_agree(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gains, "TARGETS", ((1.0, 0.1),))
-    result = run("compare", "--gains", "--draws", "4000", "--jobs", "1", "--json")
-    assert result.code == 0, result.err
-    rows = result.json
-    assert all(row["agrees"] for row in rows)
-    assert all(row["measured"] > 0 for row in rows)
-
-
-def test_gains_that_disagree_are_reported() -> None:
-    wrong = gains.Gain(1.0, 0.1, "l1", "laplace", exact=1.0, measured=1.2, standard_error=0.01)
-    assert not wrong.agrees
-    assert gains.Gain(1.0, 0.1, "l1", "laplace", 1.0, 1.01, 0.01).agrees
 
 
 def test_warm_is_resumable(run: Run, own_cache: Path) -> None:

@@ -230,7 +230,7 @@ def geo_words(rng: random.Random) -> bool:
 
 def select_ratings(rng: random.Random) -> bool:
     """Ratings and titles in the layout of MovieLens."""
-    from opendp_optimal_select.ratings import load_ratings
+    from docs.reproduce.goel.ratings import load_ratings
 
     titles = b"movieId,title,genres\n1,One,A\n2,Two,B\n"
     given = b"userId,movieId,rating,timestamp\n1,1,4.0,9\n1,2,3.5,9\n2,2,1,9\n"
@@ -248,7 +248,7 @@ def select_ratings(rng: random.Random) -> bool:
 
 def bayes_incomes(rng: random.Random) -> bool:
     """Incomes with weights, packed, and incomes alone."""
-    from opendp_optimal_bayes.income import read_incomes
+    from docs.reproduce.fernandes.income import read_incomes
 
     (folder() / "income").mkdir(exist_ok=True)
     name = rng.choice(("cps", "oregon"))
@@ -274,7 +274,7 @@ def bayes_incomes(rng: random.Random) -> bool:
 
 def learn_data(rng: random.Random) -> bool:
     """A data set for learning."""
-    from opendp_optimal_learn import uci
+    from docs.reproduce.selvi import uci
 
     (folder() / "uci").mkdir(exist_ok=True)
     data = b"mcg,gvh,aac,alm1,alm2,class\n.1,.2,.3,.4,.5,cp\n.2,.3,.4,.5,.6,im\n.5,?,.1,.2,.3,pp\n"
@@ -290,7 +290,7 @@ def learn_data(rng: random.Random) -> bool:
 
 def geo_images(rng: random.Random) -> bool:
     """Images in the layout of MNIST."""
-    from opendp_optimal_geo.datasets import _idx
+    from docs.reproduce.liang.datasets import _idx
 
     whole = (2051).to_bytes(4) + (2).to_bytes(4) + (2).to_bytes(4) * 2 + bytes(range(8))
     packed = gzip.compress(mutate_bytes(rng, whole), 1)

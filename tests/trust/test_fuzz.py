@@ -189,14 +189,14 @@ def test_findings_in_restored_budgets(tmp_path):
 def test_findings_in_data(tmp_path):
     import gzip
 
-    income = pytest.importorskip("opendp_optimal_bayes.income")
+    income = pytest.importorskip("docs.reproduce.fernandes.income")
     (tmp_path / "income").mkdir()
     place = tmp_path / "income" / "pums_oregon_hincp.csv"
     for data in (b"", b"HINCP\n", b"HINCP\nx\n", b"HINCP\ninf\n", b"other\n1\n", HOSTILE_CSV):
         place.write_bytes(data)
         with pytest.raises(ValueError, match="pums_oregon"):
             income.read_incomes(tmp_path, "oregon")
-    datasets = pytest.importorskip("opendp_optimal_geo.datasets")
+    datasets = pytest.importorskip("docs.reproduce.liang.datasets")
     images = tmp_path / "images.gz"
     for data in (b"", b"no", gzip.compress(b""), gzip.compress(b"\0\0\x08\x03" + b"\0" * 12)):
         images.write_bytes(data)

@@ -1,6 +1,6 @@
 """The matrices and theorems of Fernandes, McIver and Morgan (2021), and incomes as a prior.
 
-    python docs/reproduce/bayes_theorems.py --data DIR [--only income] [--quick] [--page PAGE]
+    python -m docs.reproduce.fernandes.bayes_theorems --data DIR [--only income] [--page PAGE]
 
 Matrices and Theorem 12 in exact fractions; optimality of geometric noise against certified optima;
 Theorem 14's bound beside what is lost; convergence on the incomes of households.
@@ -13,7 +13,12 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from _report import (
+from rich.progress import track
+
+from docs.reproduce.fernandes.income import STEPS, compare, read_incomes
+from docs.reproduce.fernandes.plots import income_figure
+from docs.reproduce.fernandes.trials import illegal_trial, laplace_excesses, random_trials
+from docs.reproduce.report import (
     CONSOLE,
     HERE,
     Parts,
@@ -25,8 +30,6 @@ from _report import (
     sections,
     write,
 )
-from rich.progress import track
-
 from opendp_optimal_bayes import (
     Channel,
     geometric_channel,
@@ -34,9 +37,6 @@ from opendp_optimal_bayes import (
     refines,
     step_geometric_channel,
 )
-from opendp_optimal_bayes.income import STEPS, compare, read_incomes
-from opendp_optimal_bayes.plots import income_figure
-from opendp_optimal_bayes.trials import illegal_trial, laplace_excesses, random_trials
 
 PAPER = json.loads((HERE.parents[1] / "plugins/bayes/tests/golden.json").read_text())
 DECAY = Fraction(1, 16)
@@ -328,9 +328,9 @@ def main() -> None:
         "*The Laplace Mechanism has optimal utility for differential privacy over continuous "
         "queries*. Needs the plugin `opendp-optimal-bayes`. Written by",
         "",
-        f"    {command('bayes_theorems.py', given)}",
+        f"    {command('fernandes.bayes_theorems', given)}",
         "",
-        *sections("bayes_theorems.py", given, PARTS),
+        *sections("fernandes.bayes_theorems", given, PARTS),
     ]
     write("\n".join(lines), given.page)
 

@@ -1,31 +1,12 @@
-"""Figures, for the commands that save one; matplotlib is an extra and loaded here only."""
+"""The figure of the losses on incomes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from opendp_optimal_bayes.income import Row
-
-
-def new_axes(width: float, height: float, columns: int) -> tuple[Any, list[Any]]:
-    """Return a figure and its axes.
-
-    :param width: in inches
-    :param height: in inches
-    :param columns: number of axes
-    """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:  # pragma: no cover
-        raise ImportError(
-            "plots need matplotlib: pip install opendp-optimal-bayes[plot]"
-        ) from error
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = list(figure.subplots(1, columns, squeeze=False)[0])
-    for axis in axes:
-        axis.spines[["top", "right"]].set_visible(False)
-    return figure, axes
+from docs.reproduce.fernandes.income import Row
+from docs.reproduce.report import canvas
 
 
 def income_figure(rows: Sequence[Row], title: str) -> Any:
@@ -34,7 +15,9 @@ def income_figure(rows: Sequence[Row], title: str) -> Any:
     :param rows: of one prior and loss
     :param title: above the figure
     """
-    figure, (left, right) = new_axes(9.0, 3.6, 2)
+    figure, ((left, right),) = canvas(1, 2, (9.0, 3.6))
+    for axis in (left, right):
+        axis.spines[["top", "right"]].set_visible(False)
     n = [row.n for row in rows]
     left.plot(n, [row.laplace for row in rows], "o-", color="#4575b4", label="truncated Laplace")
     left.plot(n, [row.geometric for row in rows], "s-", color="#e0a030", label="geometric + remap")

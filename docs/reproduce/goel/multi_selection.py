@@ -1,6 +1,6 @@
 """Figures 2 and 4, cost against k, and the ratings experiment of Goel et al. on multi-selection.
 
-    python docs/reproduce/multi_selection.py [--only cost] [--ratings DIR] [--quick] [--page PAGE]
+    python -m docs.reproduce.goel.multi_selection [--only cost] [--ratings DIR] [--page PAGE]
 
 One private signal, k answers, the user keeps the best. Ratings are generated unless --ratings
 names a folder in the layout of MovieLens.
@@ -14,7 +14,16 @@ from typing import Any
 
 import numpy as np
 import opendp.prelude as dp
-from _report import (
+from rich.progress import track
+
+from docs.reproduce.goel.plots import plot_utility
+from docs.reproduce.goel.ratings import (
+    UtilityTable,
+    generate_ratings,
+    load_ratings,
+    run_experiment,
+)
+from docs.reproduce.report import (
     CONSOLE,
     Parts,
     arguments,
@@ -25,8 +34,6 @@ from _report import (
     sections,
     write,
 )
-from rich.progress import track
-
 from opendp_optimal_select import (
     GaussianNoise,
     LaplaceNoise,
@@ -38,13 +45,7 @@ from opendp_optimal_select import (
     optimal_ring,
     placement_cost,
 )
-from opendp_optimal_select.plots import plot_cost, plot_offsets, plot_ring, plot_utility
-from opendp_optimal_select.ratings import (
-    UtilityTable,
-    generate_ratings,
-    load_ratings,
-    run_experiment,
-)
+from opendp_optimal_select.plots import plot_cost, plot_offsets, plot_ring
 
 ANSWERS, EPSILONS = 5, (0.3, 0.5, 1.0)
 RING_EPSILONS = (0.375, 1.0)
@@ -253,9 +254,9 @@ def main() -> None:
         "",
         "One private signal, k answers, the user keeps the best. Written by",
         "",
-        f"    {command('multi_selection.py', given)}",
+        f"    {command('goel.multi_selection', given)}",
         "",
-        *sections("multi_selection.py", given, PARTS),
+        *sections("goel.multi_selection", given, PARTS),
     ]
     write("\n".join(lines), given.page)
 

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from shapely.geometry.base import BaseGeometry
 
-from opendp_optimal_geo import datasets
+from docs.reproduce.liang import datasets
+from docs.reproduce.liang.sweep import Cell, Figure, Outcome, Progress, sweep
 from opendp_optimal_geo.answers import Answer
 from opendp_optimal_geo.population import Population
 from opendp_optimal_geo.regions import rectangle
 from opendp_optimal_geo.schedule import Schedule, even_rule, saving_rule
 from opendp_optimal_geo.scores import SignedDistance
-from opendp_optimal_geo.sweep import Cell, Figure, Outcome, Progress, sweep
 from opendp_optimal_geo.threshold import Curator
 
 FloatArray = NDArray[np.float64]

@@ -1,9 +1,8 @@
 """Figures 2 to 6, 8 and 9 of Liang and Yi, *Adaptive Privacy Budgeting*, on public data.
 
-    python docs/reproduce/geo_figures.py --data DIR [--only 3] [--quick] [--page PAGE]
+    python -m docs.reproduce.liang.geo_figures --data DIR [--only 3] [--quick] [--page PAGE]
 
-BM is one look at everybody at the whole price, PM is elimination over several looks. The
-computation is that of ``opendp-optimal geo figure``.
+BM is one look at everybody at the whole price, PM is elimination over several looks.
 """
 
 from __future__ import annotations
@@ -13,16 +12,28 @@ import math
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from _report import CONSOLE, Results, arguments, command, markdown, minutes, picture, write
+import numpy as np
 from rich.progress import Progress
 
-from opendp_optimal_geo import experiments
-from opendp_optimal_geo.plots import plot_elimination, plot_experiment
-from opendp_optimal_geo.sweep import Figure, Row
+from docs.reproduce.liang import experiments
+from docs.reproduce.liang.plots import plot_experiment
+from docs.reproduce.liang.sweep import Figure, Row
+from docs.reproduce.report import (
+    CONSOLE,
+    Results,
+    arguments,
+    command,
+    markdown,
+    minutes,
+    picture,
+    write,
+)
+from opendp_optimal_geo.plots import plot_elimination
 
 Claims = list[tuple[str, str]]
 """What the paper says of a figure, and what we measure."""
@@ -419,7 +430,7 @@ def section(name: str, given: Any, results: Results) -> list[str]:
         found, seconds = measured(name, run, given.data, given.quick, results)
         total += seconds
         file = f"geo-figure-{name}" + (f"-{number + 1}" if number else "")
-        shown = picture(given.page, file, lambda path, found=found: plot_experiment(path, found))
+        shown = picture(given.page, file, partial(plot_experiment, result=found))
         ours = max(row.repetitions for row in found.rows)
         lines += [f"{run.about}, {ours} {unit} per entry (paper: {theirs}):", "", shown, ""]
         if run.claims is not None:
@@ -431,7 +442,7 @@ def section(name: str, given: Any, results: Results) -> list[str]:
     return [
         f"## Figure {name}: {part.title}",
         "",
-        f"    {command('geo_figures.py', alone)}",
+        f"    {command('liang.geo_figures', alone)}",
         "",
         f"Processor time: {minutes(total)}.",
         "",
@@ -450,7 +461,7 @@ def section_2(given: Any) -> list[str]:
         "The paper draws a sketch; this is a range count over all pickups, rho = 1e-4 per square "
         "metre, ten doubling looks.",
         "",
-        "    python docs/reproduce/geo_figures.py --data DIR --only 2",
+        "    python -m docs.reproduce.liang.geo_figures --data DIR --only 2",
         "",
         picture(
             given.page,
@@ -460,7 +471,7 @@ def section_2(given: Any) -> list[str]:
         "",
         f"{len(points):,} users, {answer.saving:.0%} of the price is kept. Decided at each look: "
         + ", ".join(f"{r.inside + r.outside:,}" for r in answer.rounds)
-        + f"; never: {int((answer.decided_at == 0).sum()):,}.",
+        + f"; never: {int(np.count_nonzero(answer.decided_at == 0)):,}.",
         "",
     ]
 
@@ -479,7 +490,7 @@ def main() -> None:
         "The paper prints its figures as pictures, without numbers: beside our numbers are the "
         "sentences it reads off them (section 7, appendices B and C). Written by",
         "",
-        f"    {command('geo_figures.py', given)}",
+        f"    {command('liang.geo_figures', given)}",
         "",
         "Noise is the exact noise of the package, from the secure generator. Users and queries are "
         "drawn by a seeded simulation generator. BM is one look at everybody at the whole price, "

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _bayes_words import CAUSES, HOW, TRIED
-from _report import HERE, figure, half_width, minutes, same, save
 
-from opendp_optimal_learn.laws import law
-from opendp_optimal_learn.simulate_bayes import LONGEST, Rules
+from docs.reproduce.report import figure, half_width, minutes, same, save
+from docs.reproduce.selvi.bayes_words import CAUSES, HOW, TRIED
+from docs.reproduce.selvi.laws import law
+from docs.reproduce.selvi.simulate_bayes import LONGEST, Rules
 
 TARGET = (1.0, 0.1)
-PAPER = json.loads((HERE / "learning_paper.json").read_text())["tables"]["2"]
+PAPER = json.loads(Path(__file__).with_name("learning_paper.json").read_text())["tables"]["2"]
 PAPER_DRAWS, SURE = 1000, 1e-7
 HEADS = ("GN", "(GN)", "TLN", "OPT", "(OPT)", "NB")
 SIDES = ("in", "out")
@@ -195,7 +195,7 @@ def agreed(found: Found, name: str, column: int, side: int) -> bool:
         spread = others.std(ddof=1) * math.sqrt(1 / len(found.table[name]) + 1 / len(others))
         return bool(abs(others.mean() - printed[5]) <= 1.96 * spread + 0.005)
     mean, _, both = interval(found.table[name], column, side, cost=True)
-    return abs(mean - (printed[column] - printed[5])) <= both
+    return bool(abs(mean - (printed[column] - printed[5])) <= both)
 
 
 def by_chance(found: Found, cells: list[tuple[str, int, int]]) -> list[str]:

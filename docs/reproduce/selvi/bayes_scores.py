@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opendp_optimal_learn.uci import Mixed
+from docs.reproduce.selvi.uci import Mixed
 
 __all__ = ["Records", "Statistics", "count_errors"]
 

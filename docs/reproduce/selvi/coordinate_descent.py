@@ -1,6 +1,6 @@
 """Table 3 of Selvi, Liu, Wiesemann (2024): logistic regression by private coordinate descent.
 
-    python docs/reproduce/coordinate_descent.py --data DIR [--quick] [--keep FILE] [--page PAGE]
+    python -m docs.reproduce.selvi.coordinate_descent --data DIR [--keep FILE] [--page PAGE]
 
 Each partial derivative gets (1, 0.1). As in the paper there are 100 splits, and 1,000 draws of the
 noise for each. Splits that --keep has are not simulated again.
@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _report import (
+from rich.progress import track
+from threadpoolctl import threadpool_limits
+
+from docs.reproduce.report import (
     CONSOLE,
-    HERE,
     Results,
     arguments,
     figure,
@@ -32,11 +34,8 @@ from _report import (
     save,
     write,
 )
-from rich.progress import track
-from threadpoolctl import threadpool_limits
-
-from opendp_optimal_learn import uci, uci_descent
-from opendp_optimal_learn.simulate_descent import SENSITIVITY, Descent, data_dependent, descend
+from docs.reproduce.selvi import uci, uci_descent
+from docs.reproduce.selvi.simulate_descent import SENSITIVITY, Descent, data_dependent, descend
 
 NOISES = ("gaussian", "analytic-gaussian", "truncated-laplace", "optimal", "optimal-bounded", None)
 HEADS = ("GN", "(GN)", "TLN", "OPT", "(OPT)", "PCD")
@@ -47,7 +46,7 @@ LOUDER = 10.0
 SMALL = ("post-operative", "spect", "ecoli")
 TWO_MEANS = 2**0.5
 """A difference of two means has an interval so much wider than one: the paper's has one too."""
-PAPER = json.loads((HERE / "learning_paper.json").read_text())["tables"]["3"]
+PAPER = json.loads(Path(__file__).with_name("learning_paper.json").read_text())["tables"]["3"]
 
 Errors = dict[str, Any]
 """By data set: errors in per cent, for each split, noise and side."""
@@ -254,7 +253,9 @@ def main() -> None:
     printed = {n: run.errors(n, given.splits, few, 1.0) for n in SMALL if n in names}
     cells = 2 * len(HEADS) * len(loud)
     outside, beyond = (sum(map(len, starred(loud, w).values())) for w in (1.0, TWO_MEANS))
-    command = f"python docs/reproduce/coordinate_descent.py --data DIR{' --quick' * given.quick}"
+    command = (
+        f"python -m docs.reproduce.selvi.coordinate_descent --data DIR{' --quick' * given.quick}"
+    )
     for name in ("splits", "draws"):
         if not given.quick and getattr(given, name) != parser.get_default(name):
             command += f" --{name} {getattr(given, name)}"

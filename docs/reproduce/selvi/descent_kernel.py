@@ -14,15 +14,9 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+import numba
 import numpy as np
 import numpy.typing as npt
-
-try:
-    import numba
-except ImportError as missing:
-    raise ImportError(
-        "simulated descent needs numba: pip install opendp-optimal-learn[simulate]"
-    ) from missing
 
 __all__ = ["Table", "released", "tanh", "walk"]
 
@@ -51,7 +45,7 @@ def _compiled(function: Function) -> Function:
 
 
 class Table(NamedTuple):
-    """Releases that depend on the sum, as in :class:`~opendp_optimal_learn.laws.BoundedLaw`.
+    """Releases that depend on the sum, as in :class:`~docs.reproduce.selvi.laws.BoundedLaw`.
 
     Sums are within [-most, most], and ``per`` of them are one unit of the table.
     """

@@ -1,31 +1,47 @@
 """The table of gains: OpenDP's own mechanisms and the optimum, exact and measured.
 
+    python -m docs.reproduce.selvi.gains [--draws 1000000] [--jobs 2] [--json] [--page PAGE]
+
 Every measured figure comes from releases through OpenDP measurements, never from a simulation.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 import multiprocessing
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import opendp.prelude as dp
 
-from opendp_optimal.cli.solve import find
-from opendp_optimal.cli.terminal import FAILED, figure, note, print_json, print_table
+from docs.reproduce.report import CONSOLE, markdown, write
+from opendp_optimal import make_optimal_noise, solve
 from opendp_optimal.spec import baselines
 
 Loss = Literal["l1", "l2"]
 LOSSES: tuple[Loss, Loss] = ("l1", "l2")
 TARGETS = ((1.0, 1e-6), (2.0, 1e-6), (3.0, 1e-5), (1.0, 0.1), (5.0, 0.25))
 MECHANISMS = ("laplace", "gaussian", "canonical", "optimal")
+HEADS = ("Laplace", "Gaussian", "canonical", "optimal")
 CHUNK = 50_000
 TOGETHER = 500
 AGREE = 5.0
 """Standard errors within which a measured mean must lie; all forty do but once in 40 000 runs."""
+HEAD = """# Gains, exact and measured
+
+Expected loss at sensitivity 1 of OpenDP's own Laplace noise, Gaussian noise (analytic calibration)
+and canonical noise, and of the optimal noise. In each cell the exact value, from the closed form"""
+EXACT = "or the table."
+MEASURED = """or the table, and in brackets the mean of {draws:,} releases of 0.0 through the OpenDP
+measurement, with its standard error. The command exits with 1 if one is off by more than {agree:g}
+of these."""
 
 
 @dataclass(frozen=True)
@@ -41,27 +57,28 @@ class Gain:
     standard_error: float | None = None
 
     @property
+    def distance(self) -> float:
+        """How far the measured mean is from the exact one, in standard errors; 0 without one."""
+        if self.measured is None or self.standard_error is None:
+            return 0.0
+        return abs(self.measured - self.exact) / self.standard_error
+
+    @property
     def agrees(self) -> bool:
         """Whether the measured mean is where the exact one says it should be."""
-        if self.measured is None or self.standard_error is None:
-            return True
-        return abs(self.measured - self.exact) <= AGREE * self.standard_error
+        return self.distance <= AGREE
 
 
 def exact_loss(mechanism: str, epsilon: float, delta: float, loss: Loss) -> float:
     """Return the expected loss of a mechanism at sensitivity 1, from its closed form or table."""
     if mechanism == "optimal":
-        return find(epsilon, delta, loss, None, 1e-3).upper
+        return solve(epsilon, delta, loss=loss).upper
     name = {"laplace": "laplace", "gaussian": "analytic_gaussian", "canonical": "tulap"}
     return baselines.expected_loss(name[mechanism], epsilon, delta, loss)
 
 
 def release_zeros(mechanism: str, epsilon: float, delta: float, loss: str, count: int) -> Any:
     """Return ``count`` releases of 0.0 at sensitivity 1 through an OpenDP measurement."""
-    import numpy as np
-
-    from opendp_optimal.measure import make_optimal_noise
-
     dp.enable_features("contrib")
     atom = dp.atom_domain(T=float, nan=False)
     zeros = np.zeros(count)
@@ -86,8 +103,6 @@ def release_zeros(mechanism: str, epsilon: float, delta: float, loss: str, count
 
 def _moments(job: tuple[str, float, float, str, int]) -> tuple[float, float, float]:
     """Return the sums of |x|, x^2 and x^4 over some releases."""
-    import numpy as np
-
     x = np.abs(release_zeros(*job))
     return float(x.sum()), float((x**2).sum()), float((x**4).sum())
 
@@ -111,7 +126,7 @@ def measure(
                         mean, square = (first, second) if loss == "l1" else (second, fourth)
                         error = math.sqrt(max(0.0, square - mean * mean) / draws)
                         yield (epsilon, delta, loss, mechanism), (mean, error)
-                note(f"measured {mechanism} at epsilon {epsilon:g}, delta {delta:g}")
+                CONSOLE.print(f"measured {mechanism} at epsilon {epsilon:g}, delta {delta:g}")
 
 
 def gains(draws: int, jobs: int) -> list[Gain]:
@@ -127,32 +142,59 @@ def gains(draws: int, jobs: int) -> list[Gain]:
     return rows
 
 
-def print_gains(draws: int, jobs: int, as_json: bool) -> int:
-    """Print the table of gains and return the exit code."""
-    rows = gains(draws, jobs)
-    if as_json:
-        print_json([{**asdict(row), "agrees": row.agrees} for row in rows])
-    else:
-        by = {(r.epsilon, r.delta, r.loss, r.mechanism): r for r in rows}
-        lines = []
-        for epsilon, delta in TARGETS:
-            for loss in ("l1", "l2"):
-                four = [by[epsilon, delta, loss, name] for name in MECHANISMS]
-                best = four[-1].exact
-                cells = [_cell(row) for row in four]
-                cuts = [f"{100 * (1 - best / row.exact):.1f} %" for row in four[:-1]]
-                lines.append((f"{epsilon:g}, {delta:g}, {loss}", *cells, *cuts))
-        heads = ["epsilon, delta, loss", *MECHANISMS, *(f"cut vs {m}" for m in MECHANISMS[:-1])]
-        print_table(heads, lines, title="expected loss at sensitivity 1")
-        if draws:
-            note(f"second figures: mean of {draws} releases through OpenDP, +- standard error")
-    wrong = [row for row in rows if not row.agrees]
-    for row in wrong:
-        note(f"disagrees: {row}")
-    return FAILED if wrong else 0
+def page(rows: list[Gain], draws: int) -> str:
+    """Return the page with every row.
+
+    :param rows: of :func:`gains`
+    :param draws: how often each mechanism was measured
+    """
+    by = {(r.epsilon, r.delta, r.loss, r.mechanism): r for r in rows}
+    lines = []
+    for epsilon, delta in TARGETS:
+        for loss in LOSSES:
+            four = [by[epsilon, delta, loss, name] for name in MECHANISMS]
+            cuts = [f"{100 * (1 - four[-1].exact / row.exact):.1f} %" for row in four[:-1]]
+            lines.append([f"{epsilon:g}, {delta:g}, {loss}", *map(_cell, four), *cuts])
+    heads = ["epsilon, delta, loss", *HEADS, f"cut vs {HEADS[0]}", *HEADS[1:-1]]
+    measured = MEASURED.format(draws=draws, agree=AGREE) if draws else EXACT
+    text = [HEAD, measured, "", f"    python -m docs.reproduce.selvi.gains --draws {draws}", ""]
+    text += markdown(heads, lines)
+    if draws:
+        largest = max(row.distance for row in rows)
+        text += ["", f"The largest difference is {largest:.1f} standard errors."]
+    return "\n".join([*text, ""])
 
 
 def _cell(row: Gain) -> str:
     if row.measured is None or row.standard_error is None:
-        return figure(row.exact, 5)
-    return f"{figure(row.exact, 5)} ({figure(row.measured, 5)} +- {row.standard_error:.1g})"
+        return f"{row.exact:.5g}"
+    return f"{row.exact:.5g} ({row.measured:.5g} ± {row.standard_error:.1g})"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Compute, measure and print or write the table; return the exit code.
+
+    :param words: arguments; those of the process by default
+    """
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--draws", type=int, default=0, help="measure by so many releases, too")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--page", type=Path, help="write here instead of to standard output")
+    given = parser.parse_args(words)
+    if given.draws < 0 or given.jobs < 1:
+        parser.error("--draws must be at least 0 and --jobs at least 1")
+    rows = gains(given.draws, given.jobs)
+    if given.json:
+        text = json.dumps([{**asdict(row), "agrees": row.agrees} for row in rows], indent=2)
+    else:
+        text = page(rows, given.draws)
+    write(text, given.page)
+    wrong = [row for row in rows if not row.agrees]
+    for row in wrong:
+        CONSOLE.print(f"disagrees: {row}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,6 +1,6 @@
 """Private classifiers at an honest total budget: 13 UCI sets, and learning curves.
 
-    python docs/reproduce/honest_budget.py --data DIR [--quick] [--keep FILE] [--page PAGE]
+    python -m docs.reproduce.selvi.honest_budget --data DIR [--quick] [--keep FILE] [--page PAGE]
 
 The estimators themselves, with secure noise, on random splits: errors at totals of epsilon = 1
 and 3 and delta = 1e-6, and test error against total epsilon on adult and bank beside diffprivlib's
@@ -19,7 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _report import (
+from rich.progress import track
+from scipy import stats
+
+from docs.reproduce.report import (
     CONSOLE,
     Results,
     arguments,
@@ -30,15 +33,13 @@ from _report import (
     save,
     write,
 )
-from rich.progress import track
-from scipy import stats
-
-from opendp_optimal_learn import NOISES, PrivateLogisticRegression, PrivateNaiveBayes, plan, uci
+from docs.reproduce.selvi import uci
+from opendp_optimal_learn import NOISES, PrivateLogisticRegression, PrivateNaiveBayes, plan
 
 DELTA = 1e-6
-TOTALS = (1.0, 3.0)
-EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
-DRAWN = ("adult", "bank")
+TOTALS: tuple[float, ...] = (1.0, 3.0)
+EPSILONS: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 10.0)
+DRAWN: tuple[str, ...] = ("adult", "bank")
 LARGE = 10_000
 MORE = 5
 """How many times as many splits data sets of fewer records get."""
@@ -143,17 +144,17 @@ def shown(values: Any) -> str:
 def guess(task: uci.Mixed, make: Make) -> float:
     """The error of always naming the largest class."""
     labels = task.labels if make is naive_bayes else (task.binary() > 0).astype(int)
-    return 100 * (1 - np.bincount(labels).max() / task.rows)
+    return float(100 * (1 - np.bincount(labels).max() / task.rows))
 
 
 def touched(task: uci.Mixed, make: Make, epsilon: float, noise: str) -> int:
     """Releases that one person can touch, when one record is replaced by another."""
     if make is naive_bayes:
-        return 2 * (1 + len(task.sizes) + 2 * task.numbers.shape[1])
+        return int(2 * (1 + len(task.sizes) + 2 * task.numbers.shape[1]))
     model, x, _ = make(task, epsilon, noise)
     width = x.shape[1] + 1
     passes: int = model._passes(int(0.8 * task.rows), width)[0]
-    return width * passes
+    return int(width * passes)
 
 
 def all_sets(run: Run, names: Iterable[str], label: str, epsilon: float) -> list[str]:
@@ -161,7 +162,8 @@ def all_sets(run: Run, names: Iterable[str], label: str, epsilon: float) -> list
     make, rows = MODELS[label], []
     useful = dict.fromkeys(NOISES, 0)
     least = dict.fromkeys(NOISES, 0)
-    wins, losses = [], []
+    wins: list[str] = []
+    losses: list[str] = []
     for name in track(names, description=f"{label}, ε = {epsilon:g}", console=CONSOLE):
         task = load(name, run.given.data)
         found = {noise: run.errors(name, make, epsilon, noise) for noise in NOISES}
@@ -233,7 +235,7 @@ def curves(run: Run, name: str, epsilons: tuple[float, ...], axes: Any) -> list[
             at = [e for e in epsilons if maker is not patient or e >= PATIENCE]
             found = [run.errors(name, maker, e, noise) for e in at]
             rows.append([text, *["-"] * (len(epsilons) - len(at)), *map(shown, found)])
-            style = {theirs: "--", patient: ":"}.get(maker, "-")
+            style = "--" if maker is theirs else ":" if maker is patient else "-"
             means, halves = [f.mean() for f in found], [half_width(f) for f in found]
             axis.errorbar(at, means, halves, fmt=style, label=text)
             if maker is theirs:
@@ -292,7 +294,7 @@ def main() -> None:
             for epsilon in totals:
                 heading = f"## {label} at a total of ε = {epsilon:g}, δ = 1e-6"
                 tables += [heading, "", *all_sets(run, names, label, epsilon)]
-    command = f"python docs/reproduce/honest_budget.py --data DIR{' --quick' * given.quick}"
+    command = f"python -m docs.reproduce.selvi.honest_budget --data DIR{' --quick' * given.quick}"
     text = [
         "# Private classifiers at an honest total budget",
         "",

@@ -27,16 +27,12 @@ __all__ = [
     "bounded_law",
     "fine_part_of_range",
     "law",
-    "part_of_range",
 ]
 
 Floats = npt.NDArray[np.float64]
 
 LAWS = ("gaussian", "analytic-gaussian", "truncated-laplace", "optimal", "laplace")
 """Noise that is the same for all answers."""
-
-STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
-"""Lengths of a range, in sensitivities, for which there are tables of data-dependent noise."""
 
 
 class Law(Protocol):
@@ -129,23 +125,6 @@ def law(name: str, epsilon: float, delta: float) -> Law:
     if name == "laplace":
         return _Laplace(1.0 / epsilon)
     raise ValueError(f"name ({name!r}) must be one of {', '.join(LAWS)}")
-
-
-def part_of_range(ratio: float, longest: int = STEPS[-1]) -> int:
-    """The largest tabulated length of a range that is not above a ratio; 0 for none.
-
-    A range shorter than the sensitivity counts as exactly as long; one that is longer than all
-    tables has next to nothing to gain from noise that depends on the answer.
-
-    :param ratio: length of the range in sensitivities
-    :param longest: the longest table to use
-
-    >>> part_of_range(0.5), part_of_range(5.0), part_of_range(500.0)
-    (1, 4, 0)
-    """
-    if ratio > 1.25 * longest:
-        return 0
-    return max(s for s in STEPS if s <= min(max(ratio, 1.0), longest))
 
 
 def fine_part_of_range(ratio: float, longest: int = 30) -> float:

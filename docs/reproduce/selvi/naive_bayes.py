@@ -1,6 +1,6 @@
 """Table 2 of Selvi, Liu, Wiesemann (2024): naive Bayes with private statistics on 13 UCI sets.
 
-    python docs/reproduce/naive_bayes.py --data DIR [--quick] [--page docs/reproduce/naive-bayes.md]
+    python -m docs.reproduce.selvi.naive_bayes --data DIR [--quick] [--page PAGE]
 
 Each statistic gets (1, 0.1). 100 random splits (80 % for training) and 1,000 draws of the noise
 for each of them, fewer with --splits and --draws.
@@ -17,13 +17,13 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from _bayes_page import MANY, TARGET, VARIANTS, Found, page
-from _report import CONSOLE, arguments, write
 from rich.progress import track
 from threadpoolctl import threadpool_limits
 
-from opendp_optimal_learn import uci, uci_bayes
-from opendp_optimal_learn.simulate_bayes import (
+from docs.reproduce.report import CONSOLE, arguments, write
+from docs.reproduce.selvi import uci, uci_bayes
+from docs.reproduce.selvi.bayes_page import MANY, TARGET, VARIANTS, Found, page
+from docs.reproduce.selvi.simulate_bayes import (
     LONGEST,
     BayesTask,
     Rules,
@@ -93,7 +93,8 @@ def sizes(job: Job) -> list[list[float]]:
     """Sizes of optimal noise and of data-dependent noise, on the first split."""
     rng = np.random.default_rng([0, 2])
     task = task_of(job, rng, Rules())
-    return noise_sizes(task, NOISES[3:], *TARGET, job.draws, rng).tolist()
+    found: list[list[float]] = noise_sizes(task, NOISES[3:], *TARGET, job.draws, rng).tolist()
+    return found
 
 
 def measure(pool: ProcessPoolExecutor, job: Job) -> tuple[list[list[list[float]]], float, float]:
@@ -140,7 +141,7 @@ def main() -> None:
                 store[key][f"{name} {variant}"] = measure(pool, job)
                 if given.keep:
                     given.keep.write_text(json.dumps(store))
-    command = f"python docs/reproduce/naive_bayes.py --data DIR{' --quick' * given.quick}"
+    command = f"python -m docs.reproduce.selvi.naive_bayes --data DIR{' --quick' * given.quick}"
     if (splits, draws) != (100, 1000) and not given.quick:
         command += f" --splits {splits} --draws {draws}"
     found = Found(

@@ -1,6 +1,6 @@
 """Figures 3, 4 and 5 of Selvi, Liu, Wiesemann (2024): convergence and shapes of optimal noise.
 
-python docs/reproduce/noise_figures.py [--only figure-3] [--quick] [--page PAGE]
+python -m docs.reproduce.selvi.noise_figures [--only figure-3] [--quick] [--page PAGE]
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from _report import (
+from rich.progress import track
+
+from docs.reproduce.report import (
     CONSOLE,
     HERE,
     Parts,
@@ -24,8 +27,7 @@ from _report import (
     sections,
     write,
 )
-from rich.progress import track
-
+from docs.reproduce.selvi.lower_bound import literature_lower_bound
 from opendp_optimal import GapWarning, solve, solve_bounded
 from opendp_optimal.spec import baselines
 
@@ -68,7 +70,7 @@ def converge(epsilon: float, delta: float, quick: bool) -> list[Row]:
         timed(
             "independent",
             k,
-            lambda k=k: solve(epsilon, delta, cells=k, cache=False),
+            partial(solve, epsilon, delta, cells=k, cache=False),
             float(SENSITIVITY),
         )
         for k in track(cells, description=f"({epsilon:g}, {delta:g}) alike", console=CONSOLE)
@@ -77,7 +79,8 @@ def converge(epsilon: float, delta: float, quick: bool) -> list[Row]:
         timed(
             "dependent",
             k,
-            lambda k=k: solve_bounded(
+            partial(
+                solve_bounded,
                 epsilon,
                 delta,
                 sensitivity=SENSITIVITY,
@@ -96,7 +99,7 @@ def known(epsilon: float, delta: float) -> tuple[float, float, float]:
     return (
         SENSITIVITY * baselines.expected_loss("analytic_gaussian", epsilon, delta),
         SENSITIVITY * baselines.expected_loss("truncated_laplace", epsilon, delta),
-        SENSITIVITY * baselines.literature_lower_bound(epsilon, delta, rounding="none"),
+        SENSITIVITY * literature_lower_bound(epsilon, delta, rounding="none"),
     )
 
 
@@ -301,12 +304,12 @@ def main() -> None:
         "them (section 5.1). The pairs of ε and δ in Figures 4 and 5 are ours; the paper's are in "
         "its pictures only. Written by",
         "",
-        f"    {command('noise_figures.py', given)}",
+        f"    {command('selvi.noise_figures', given)}",
         "",
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GapWarning)
-        text += sections("noise_figures.py", given, PARTS)
+        text += sections("selvi.noise_figures", given, PARTS)
     write("\n".join(text), given.page)
 
 

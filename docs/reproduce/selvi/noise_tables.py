@@ -1,6 +1,6 @@
 """Example 1 and Tables 1, 4, 5 and 6 of Selvi, Liu, Wiesemann (2024), with certified optima.
 
-    python docs/reproduce/noise_tables.py [--only table-1] [--quick] [--page PAGE]
+    python -m docs.reproduce.selvi.noise_tables [--only table-1] [--quick] [--page PAGE]
 
 Each entry of the paper compares the best closed forms of the literature with the optimum O:
 (BUB - BLB) / max(O, 1) in Tables 1 (l1) and 6 (l2), (BUB - O) / max(O, 1) in Table 4 and
@@ -14,9 +14,11 @@ import json
 import math
 import time
 from functools import cache, partial
-from typing import Any
+from typing import Any, Literal
 
-from _report import (
+from rich.progress import track
+
+from docs.reproduce.report import (
     CONSOLE,
     HERE,
     Parts,
@@ -29,8 +31,7 @@ from _report import (
     sections,
     write,
 )
-from rich.progress import track
-
+from docs.reproduce.selvi.lower_bound import literature_lower_bound
 from opendp_optimal import NoiseTable, solve
 from opendp_optimal.spec import baselines
 
@@ -38,7 +39,7 @@ PAPER = json.loads((HERE.parents[1] / "tests/golden/seed_tables.json").read_text
 EXAMPLE = PAPER["example_1"]
 QUICK = ([0.5, 1.0], [0.1, 0.5])
 QUICK_GAP = 1e-2
-LOSS = {"1": "l1", "4": "l1", "5": "l1", "6": "l2"}
+LOSS: dict[str, Literal["l1", "l2"]] = {"1": "l1", "4": "l1", "5": "l1", "6": "l2"}
 DRAWN = (0.005, 0.05, 0.25)
 
 Grid = dict[tuple[float, float], NoiseTable]
@@ -56,7 +57,7 @@ def certified(loss: str, quick: bool) -> tuple[Grid, float]:
     epsilons, deltas = axes_of(quick)
     pairs = [(e, d) for e in epsilons for d in deltas]
     grid = {
-        pair: solve(*pair, loss=loss, cache=False, **({"gap": QUICK_GAP} if quick else {}))
+        pair: solve(*pair, loss=loss, cache=False, gap=QUICK_GAP if quick else 1e-3)
         for pair in track(pairs, description=f"{loss} tables", console=CONSOLE)
     }
     return grid, time.process_time() - began
@@ -67,7 +68,7 @@ def ours(kind: str, epsilon: float, delta: float, table: NoiseTable) -> float:
     loss = LOSS[kind]
     optimum = (table.upper + table.lower) / 2
     above = baselines.expected_loss("truncated_laplace", epsilon, delta, loss)
-    below = baselines.literature_lower_bound(epsilon, delta, loss, rounding="none")
+    below = literature_lower_bound(epsilon, delta, loss, rounding="none")
     part = {"1": above - below, "6": above - below, "4": above - optimum, "5": optimum - below}
     return 100 * part[kind] / max(optimum, 1.0)
 
@@ -122,8 +123,8 @@ def deviation(entry: dict[str, Any], best: NoiseTable) -> float:
         return math.sqrt(best.upper)
     if name == "classical_gaussian":
         # Its formula, as printed: at epsilon = 1 no theorem stands behind it.
-        return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
-    return math.sqrt(baselines.expected_loss(name, epsilon, delta, "l2"))
+        return math.sqrt(2 * math.log(1.25 / delta)) / float(epsilon)
+    return math.sqrt(baselines.expected_loss(str(name), epsilon, delta, "l2"))
 
 
 def example_1(given: Any) -> list[str]:
@@ -191,7 +192,7 @@ def main() -> None:
         "2 and 3 are on pages of their own: [naive Bayes](naive-bayes.md), [coordinate "
         "descent](coordinate-descent.md). Written by",
         "",
-        f"    {command('noise_tables.py', given)}",
+        f"    {command('selvi.noise_tables', given)}",
         "",
         "Tables 1, 4 and 5 share their optima: the first of them on the page has their time.",
         "",
@@ -203,7 +204,7 @@ def main() -> None:
         "its own formula in the cells that can be checked by hand: with O below 1 an entry cannot "
         "exceed the loss of truncated Laplace noise in per cent, yet several printed ones do.",
         "",
-        *sections("noise_tables.py", given, PARTS),
+        *sections("selvi.noise_tables", given, PARTS),
     ]
     write("\n".join(lines), given.page)
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opendp_optimal_learn.bayes_scores import Records, Statistics, count_errors
-from opendp_optimal_learn.laws import bounded_law, fine_part_of_range, law
-from opendp_optimal_learn.uci import Mixed
+from docs.reproduce.selvi.bayes_scores import Records, Statistics, count_errors
+from docs.reproduce.selvi.laws import bounded_law, fine_part_of_range, law
+from docs.reproduce.selvi.uci import Mixed
 
 __all__ = ["BayesTask", "Rules", "errors", "exact_errors", "noise_sizes"]
 
@@ -132,7 +132,7 @@ def errors(
     precise and changes no mean.
 
     :param task: a split and its statistics
-    :param noises: names of :data:`~opendp_optimal_learn.laws.LAWS`, or "optimal-bounded"
+    :param noises: names of :data:`~docs.reproduce.selvi.laws.LAWS`, or "optimal-bounded"
     :param epsilon: privacy loss of each statistic
     :param delta: probability of a larger loss, of each statistic
     :param draws: how often to add noise

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opendp_optimal_learn.descent_kernel import Table, walk
-from opendp_optimal_learn.laws import bounded_law, fine_part_of_range, law
+from docs.reproduce.selvi.descent_kernel import Table, walk
+from docs.reproduce.selvi.laws import bounded_law, fine_part_of_range, law
 
 __all__ = ["Descent", "data_dependent", "descend"]
 
@@ -81,7 +81,7 @@ def descend(
     """Mean in-sample and out-of-sample error of each noise over draws.
 
     :param task: the data
-    :param noises: names of :data:`~opendp_optimal_learn.laws.LAWS`, "optimal-bounded", or None
+    :param noises: names of :data:`~docs.reproduce.selvi.laws.LAWS`, "optimal-bounded", or None
         for no noise
     :param epsilon: privacy loss of each derivative
     :param delta: probability of a larger loss, of each derivative

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from opendp_optimal_learn import uci
+from docs.reproduce.selvi import uci
 
 __all__ = ["load"]
 
@@ -25,7 +25,7 @@ _SPECT = replace(uci._RECIPES["spect"], target="F22")
 def load(name: str, directory: str | Path) -> uci.Mixed:
     """Read one data set.
 
-    :param name: one of :data:`opendp_optimal_learn.uci.NAMES`
+    :param name: one of :data:`docs.reproduce.selvi.uci.NAMES`
     :param directory: where the folder ``uci`` is
     :raises ValueError: for an unknown name
     :raises FileNotFoundError: naming the file that is missing

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from opendp_optimal_learn import uci
+from docs.reproduce.selvi import uci
 
 __all__ = ["load"]
 
@@ -40,7 +40,7 @@ _CHANGES = {
 def load(name: str, directory: str | Path) -> tuple[uci.Floats, uci.Floats]:
     """Features, the first of them constant, and labels -1 and +1.
 
-    :param name: one of :data:`opendp_optimal_learn.uci.NAMES`
+    :param name: one of :data:`docs.reproduce.selvi.uci.NAMES`
     :param directory: where the folder ``uci`` is
     :raises ValueError: for an unknown name
     :raises FileNotFoundError: naming the file that is missing

@@ -1,5 +1,4 @@
 import json
-import os
 from fractions import Fraction
 from pathlib import Path
 
@@ -32,12 +31,3 @@ def integers():
 @pytest.fixture
 def line():
     return dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
-
-
-@pytest.fixture
-def data():
-    """The folder with experiment data; tests that need it are skipped without it."""
-    given = os.environ.get("OPENDP_OPTIMAL_DATA")
-    if not given:
-        pytest.skip("set OPENDP_OPTIMAL_DATA to the folder with income data")
-    return Path(given)

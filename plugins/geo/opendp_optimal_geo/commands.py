@@ -5,7 +5,6 @@ Exit codes: 0 done, 1 failed (also an audit that refutes the claim), 2 bad argum
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -152,60 +151,6 @@ def density_command(
         click.echo(json.dumps({**report, "largest": float(result.density.max())}))
         return
     click.echo(f"{result.answered} users, largest density {result.density.max():.4g} per m^2")
-
-
-@geo.command(name="figure")
-@click.argument("name", type=click.Choice(["2", "3", "4", "5", "6", "8", "9"]))
-@click.option("--data", type=click.Path(path_type=Path), required=True, help="Folder of the data.")
-@click.option("--output", type=click.Path(path_type=Path), required=True, help="Picture to write.")
-@click.option("--table", type=click.Path(path_type=Path), help="CSV of the numbers to write.")
-@click.option("--source", type=click.Choice(["pickups", "accidents", "collisions"]))
-@click.option("--repetitions", type=click.IntRange(min=1), help="Fewer are faster.")
-@_json_option
-def figure_command(
-    name: str,
-    data: Path,
-    output: Path,
-    table: Path | None,
-    source: str | None,
-    repetitions: int | None,
-    as_json: bool,
-) -> None:
-    """Repeat an experiment of the paper on real data: a plot and a table.
-
-    Users and queries are drawn by a simulation generator; the noise is the real one.
-    """
-    from opendp_optimal_geo.experiments import FIGURES, figure_2
-    from opendp_optimal_geo.plots import plot_elimination, plot_experiment
-
-    if name == "2":
-        people, points, region, answer = figure_2(data, source=source or "pickups")
-        plot_elimination(output, points, answer, region)
-        _print_answer(answer, people, as_json)
-        return
-    options: dict[str, Any] = {} if repetitions is None else {"repetitions": repetitions}
-    if source is not None:
-        if name in ("5", "9"):
-            raise ValueError(f"source ({source!r}) must be left out for figure {name}")
-        options["source"] = source
-    with _bar(f"figure {name}", adding=False) as progress:
-        result = FIGURES[name](data, progress=progress, **options)
-    plot_experiment(output, result)
-    rows = [asdict(row) for row in result.rows]
-    if table is not None:
-        with table.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-    if as_json:
-        click.echo(json.dumps({"figure": name, "title": result.title, "rows": rows}))
-        return
-    click.echo(f"Figure {name}: {result.title}; error: {result.error_label}")
-    click.echo(f"{'panel':<22}{'x':>10}  {'method':<18}{'saving':>8}{'error':>12}")
-    for row in result.rows:
-        click.echo(
-            f"{row.panel:<22}{row.x:>10.3g}  {row.method:<18}{row.saving:>8.3f}{row.error:>12.5g}"
-        )
 
 
 @geo.command(name="audit")

@@ -1,4 +1,3 @@
-import os
 import sys
 from pathlib import Path
 
@@ -11,15 +10,6 @@ sys.path.insert(0, str(Path(__file__).parent))  # for geo_tails
 @pytest.fixture(autouse=True)
 def _features():
     dp.enable_features("contrib", "honest-but-curious")
-
-
-@pytest.fixture
-def data_folder():
-    """The folder with real data, named by OPENDP_OPTIMAL_DATA."""
-    name = os.environ.get("OPENDP_OPTIMAL_DATA")
-    if not name or not Path(name).is_dir():
-        pytest.skip("OPENDP_OPTIMAL_DATA does not name a folder with the data sets")
-    return Path(name)
 
 
 @pytest.fixture

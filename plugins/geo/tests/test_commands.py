@@ -146,16 +146,6 @@ def test_audit():
     assert "not refuted" in run("audit", "--draws", 500, "--privacy", "gp").stdout
 
 
-def test_figures_say_what_is_missing(tmp_path):
-    result = run("figure", "3", "--data", tmp_path, "--output", tmp_path / "3.png")
-    assert result.exit_code == 2
-    assert "nyc_uber_pickups" in result.stderr
-    result = run(
-        "figure", "9", "--data", tmp_path, "--output", tmp_path / "9.png", "--source", "pickups"
-    )
-    assert "source" in result.stderr
-
-
 def test_the_host_finds_the_plugin():
     from opendp_optimal import plugins
 

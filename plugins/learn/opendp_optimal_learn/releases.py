@@ -11,7 +11,6 @@ import opendp.prelude as dp
 from opendp_optimal import GapWarning, make_optimal_bounded_noise, make_optimal_noise
 from opendp_optimal.measure._opendp import assert_features
 from opendp_optimal_learn.budget import Plan
-from opendp_optimal_learn.laws import part_of_range
 from opendp_optimal_learn.truncated import make_truncated_laplace
 
 __all__ = ["Releases", "StatisticReleases"]
@@ -23,6 +22,25 @@ _MARGIN = 1 + 1e-6
 _MOST_STEPS = 1 << 30
 """Sensitivities that a range may have: floats then round by far less than the margin."""
 _BOUNDED_GAP = 0.05
+_STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+"""Lengths of a range, in sensitivities, for which there are tables of data-dependent noise."""
+
+
+def part_of_range(ratio: float, longest: int = _STEPS[-1]) -> int:
+    """The largest tabulated length of a range that is not above a ratio; 0 for none.
+
+    A range shorter than the sensitivity counts as exactly as long; one that is longer than all
+    tables has next to nothing to gain from noise that depends on the answer.
+
+    :param ratio: length of the range in sensitivities
+    :param longest: the longest table to use
+
+    >>> part_of_range(0.5), part_of_range(5.0), part_of_range(500.0)
+    (1, 4, 0)
+    """
+    if ratio > 1.25 * longest:
+        return 0
+    return max(s for s in _STEPS if s <= min(max(ratio, 1.0), longest))
 
 
 class StatisticReleases:

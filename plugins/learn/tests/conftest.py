@@ -1,6 +1,3 @@
-import os
-from pathlib import Path
-
 import numpy as np
 import opendp.prelude as dp
 import pytest
@@ -9,15 +6,6 @@ import pytest
 @pytest.fixture(autouse=True)
 def _features():
     dp.enable_features("contrib")
-
-
-@pytest.fixture(scope="session")
-def data_directory():
-    """Where the public data sets are."""
-    named = os.environ.get("OPENDP_OPTIMAL_DATA")
-    if not named or not (Path(named) / "uci").is_dir():
-        pytest.skip("OPENDP_OPTIMAL_DATA does not name a directory with the folder uci")
-    return Path(named)
 
 
 @pytest.fixture(scope="session")

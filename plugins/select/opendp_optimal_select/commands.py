@@ -130,42 +130,6 @@ def audit_command(k: int, epsilon: float, draws: int, false_alarm: float, as_jso
         raise click.exceptions.Exit(1)
 
 
-@select.command(name="ratings")
-@click.option(
-    "--data", type=click.Path(path_type=Path), help="Folder with ratings.csv, movies.csv."
-)
-@click.option("--plot", type=click.Path(path_type=Path), help="File to write the plot to.")
-@click.option("--users", type=int, default=400, show_default=True, help="Users to evaluate.")
-@_json_option
-def ratings_command(data: Path | None, plot: Path | None, users: int, as_json: bool) -> None:
-    """Measure utility against k and epsilon on ratings; generated ones without --data."""
-    from opendp_optimal_select.ratings import generate_ratings, load_ratings, run_experiment
-
-    with _bar("ratings", 1.0) as progress:
-        ratings = generate_ratings() if data is None else load_ratings(data)
-        table = run_experiment(ratings, max_users=users, progress=progress)
-    if plot is not None:
-        from opendp_optimal_select.plots import plot_utility
-
-        plot_utility(plot, table)
-    if as_json:
-        report = {
-            "epsilons": table.epsilons,
-            "ks": table.ks,
-            "utility": table.utility.tolist(),
-            "users": table.users,
-            "movies": table.movies,
-            "generated": table.generated,
-        }
-        click.echo(json.dumps(report))
-        return
-    source = "generated ratings (simulation)" if table.generated else "ratings"
-    click.echo(f"{source}: {table.users} users, {table.movies} movies; utility, % of the best")
-    click.echo("epsilon " + "".join(f"{f'k={k}':>8}" for k in table.ks))
-    for rate, row in zip(table.epsilons, table.utility, strict=True):
-        click.echo(f"{rate:<8g}" + "".join(f"{100.0 * value:8.2f}" for value in row))
-
-
 @select.group(name="plot")
 def plot_group() -> None:
     """Draw the figures."""

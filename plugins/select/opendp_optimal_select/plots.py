@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from opendp_optimal_select.offsets import cost, offsets
-from opendp_optimal_select.ratings import UtilityTable
 from opendp_optimal_select.ring import RingOptimum, laplace_ring
 
 
@@ -102,22 +101,3 @@ def _optimal_curve(optimum: RingOptimum) -> tuple[Any, Any, Any]:
     order = np.argsort(turned)
     where = (answers - centre + math.pi) % (2.0 * math.pi) - math.pi
     return turned[order], density[order], where
-
-
-def plot_utility(path: Path, table: UtilityTable) -> None:
-    """Draw utility against the number of answers, one line per privacy rate.
-
-    :param path: file to write
-    :param table: from :func:`~opendp_optimal_select.ratings.run_experiment`
-    """
-    figure, axes = _figure()
-    for rate, row in zip(table.epsilons, table.utility, strict=True):
-        axes.plot(table.ks, 100.0 * row, "o-", label=f"ε = {rate:g}")
-    source = "generated ratings (simulation)" if table.generated else "ratings"
-    axes.set(
-        xlabel="answers k",
-        ylabel="utility, % of the best",
-    )
-    axes.set_title(f"{source}: {table.users} users, {table.movies} movies", fontsize=9)
-    axes.legend(frameon=False)
-    figure.savefig(path)

@@ -38,25 +38,12 @@ def test_ring():
     assert "certified" in run("ring", "--tolerance", 0.1, "--cells", 8).stdout
 
 
-def test_ratings(tmp_path):
-    assert run("ratings", "--data", tmp_path).exit_code == 2
-    result = run("ratings", "--users", 20, "--json")
-    report = json.loads(result.stdout)
-    assert report["generated"] is True
-    assert len(report["utility"]) == len(report["epsilons"])
-
-
 def test_plots(tmp_path):
     pytest.importorskip("matplotlib", reason="the extra opendp-optimal-select[plot] is missing")
     for name, options in (("offsets", ()), ("cost", ()), ("ring", ("--tolerance", 0.1))):
         path = tmp_path / f"{name}.png"
         assert run("plot", name, "--output", path, *options).exit_code == 0
         assert path.read_bytes().startswith(b"\x89PNG")
-    path = tmp_path / "utility.svg"
-    result = run("ratings", "--users", 10, "--plot", path)
-    assert result.exit_code == 0
-    assert "utility, % of the best" in result.stdout
-    assert "<svg" in path.read_text(encoding="utf-8")
 
 
 def test_catalogue_files(tmp_path):

@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
-from opendp_optimal_bayes.income import compare, prior_of, read_incomes
+from docs.reproduce.fernandes.income import compare, prior_of, read_incomes
 
 
 @pytest.mark.parametrize("name", ["cps", "oregon"])
 @pytest.mark.parametrize("loss", ["l1", "l2"])
-def test_laplace_approaches_the_optimum(data, name, loss):
-    incomes, weights = read_incomes(data, name)
+def test_laplace_approaches_the_optimum(data_folder, name, loss):
+    incomes, weights = read_incomes(data_folder, name)
     rows = list(compare(incomes, weights, epsilon=4.0, loss=loss, steps=(4, 8, 16)))
     for row in rows:
         assert row.lower <= row.geometric * (1 + 1e-12)

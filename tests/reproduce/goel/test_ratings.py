@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from opendp_optimal_select.ratings import (
+from docs.reproduce.goel.ratings import (
     fit_tastes,
     generate_ratings,
     load_ratings,

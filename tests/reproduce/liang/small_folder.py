@@ -4,7 +4,7 @@ import gzip
 
 import numpy as np
 
-from opendp_optimal_geo import datasets
+from docs.reproduce.liang import datasets
 
 
 def write(folder):

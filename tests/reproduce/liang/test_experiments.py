@@ -1,23 +1,8 @@
 """The experiments run, on a small made-up folder always and on the real one where it is."""
 
-import csv
-import json
-
 import pytest
-import small_folder as small_folder_of  # beside this file
-from click.testing import CliRunner
 
-from opendp_optimal_geo import datasets, experiments
-from opendp_optimal_geo.commands import geo
-
-
-@pytest.fixture(scope="module")
-def small_folder(tmp_path_factory):
-    """A folder laid out like the real one, with simulated data."""
-    folder = tmp_path_factory.mktemp("data")
-    small_folder_of.write(folder)
-    return folder
-
+from docs.reproduce.liang import datasets, experiments
 
 SMALL = {
     "3": {"widths": (1000.0,), "budgets": (1e-5, 1e-4)},
@@ -30,10 +15,10 @@ SMALL = {
 
 
 @pytest.mark.parametrize("name", sorted(SMALL))
-def test_every_figure_has_numbers(name, small_folder):
+def test_every_figure_has_numbers(name, small_data):
     steps = []
     result = experiments.FIGURES[name](
-        small_folder,
+        small_data,
         repetitions=2,
         progress=lambda done, total: steps.append((done, total)),
         **SMALL[name],
@@ -48,24 +33,14 @@ def test_every_figure_has_numbers(name, small_folder):
             assert row.saving == pytest.approx(0.0, abs=1e-6)
 
 
-def test_one_command_per_figure(small_folder, tmp_path):
-    pytest.importorskip("matplotlib", reason="the extra opendp-optimal-geo[plot] is missing")
-    picture, table = tmp_path / "9.png", tmp_path / "9.csv"
-    options = ["--data", str(small_folder), "--output", str(picture)]
-    arguments = ["figure", "3", *options, "--table", str(table), "--repetitions", "1", "--json"]
-    result = CliRunner().invoke(geo, [*arguments, "--source", "collisions"])
-    assert result.exit_code == 0, result.output
-    rows = list(csv.DictReader(table.read_text().splitlines()))
-    assert len(rows) == len(json.loads(result.stdout)["rows"]) > 20
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    result = CliRunner().invoke(geo, ["figure", "2", *options, "--source", "accidents"])
-    assert result.exit_code == 0, result.output
-    assert "look 1" in result.stdout
-
-
-def test_bad_sources(small_folder):
+def test_bad_sources(small_data):
     with pytest.raises(ValueError, match="source"):
-        experiments.figure_3(small_folder, source="taxis")
+        experiments.figure_3(small_data, source="taxis")
+
+
+def test_missing_data_are_named(tmp_path):
+    with pytest.raises(ValueError, match="nyc_uber_pickups"):
+        experiments.figure_3(tmp_path)
 
 
 def test_claims_on_real_data(data_folder):

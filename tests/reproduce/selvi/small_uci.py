@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from opendp_optimal_learn import uci
+from docs.reproduce.selvi import uci
 
 CLASSES = {"ecoli": ("cp", "im"), "post-operative": ("A", "S")}
 ROWS = 120

@@ -1,39 +1,32 @@
-"""Quick versions of the scripts about learning on real data; on made-up data: tests/docs."""
+"""Quick versions of the scripts about learning, on real data; on made-up data: test_pages."""
 
-import runpy
+import importlib
 import sys
-from pathlib import Path
 
 import pytest
 
-from opendp_optimal_learn import uci
-
-SCRIPTS = Path(__file__).resolve().parents[3] / "docs" / "reproduce"
+from docs.reproduce.selvi import uci
 
 
 def run(name, tmp_path, monkeypatch, *arguments):
     pytest.importorskip("matplotlib")
     page = tmp_path / "page.md"
-    monkeypatch.syspath_prepend(str(SCRIPTS))
     monkeypatch.setattr(sys, "argv", [name, "--quick", "--page", str(page), *arguments])
-    runpy.run_path(str(SCRIPTS / name), run_name="__main__")
-    text = page.read_text(encoding="utf-8")
-    assert f"python docs/reproduce/{name}" in text
-    assert list(tmp_path.glob("*.svg"))
-    return text
+    importlib.import_module(f"docs.reproduce.selvi.{name}").main()
+    return page.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["naive_bayes.py", "coordinate_descent.py", "honest_budget.py"])
-def test_scripts_that_need_data(name, tmp_path, monkeypatch, data_directory):
-    text = run(name, tmp_path, monkeypatch, "--data", str(data_directory))
+@pytest.mark.parametrize("name", ["naive_bayes", "coordinate_descent", "honest_budget"])
+def test_scripts_that_need_data(name, tmp_path, monkeypatch, data_folder):
+    text = run(name, tmp_path, monkeypatch, "--data", str(data_folder))
     assert "| ecoli |" in text
 
 
-def test_a_kept_run_is_not_repeated(tmp_path, monkeypatch, data_directory):
+def test_a_kept_run_is_not_repeated(tmp_path, monkeypatch, small_data):
     kept = tmp_path / "kept.json"
-    given = ("--data", str(data_directory), "--keep", str(kept))
-    first = run("naive_bayes.py", tmp_path, monkeypatch, *given)
-    assert run("naive_bayes.py", tmp_path, monkeypatch, *given) == first
+    given = ("--data", str(small_data), "--keep", str(kept))
+    first = run("naive_bayes", tmp_path, monkeypatch, *given)
+    assert run("naive_bayes", tmp_path, monkeypatch, *given) == first
 
 
 def test_missing_data_are_named(tmp_path):

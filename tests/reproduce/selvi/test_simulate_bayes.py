@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opendp_optimal_learn import uci, uci_bayes
-from opendp_optimal_learn.bayes_scores import Records, Statistics, count_errors
-from opendp_optimal_learn.laws import LAWS, bounded_law, fine_part_of_range, law
-from opendp_optimal_learn.simulate_bayes import BayesTask, Rules, errors, exact_errors, noise_sizes
+from docs.reproduce.selvi import uci, uci_bayes
+from docs.reproduce.selvi.bayes_scores import Records, Statistics, count_errors
+from docs.reproduce.selvi.laws import LAWS, bounded_law, fine_part_of_range, law
+from docs.reproduce.selvi.simulate_bayes import BayesTask, Rules, errors, exact_errors, noise_sizes
 
-PAPER = Path(__file__).resolve().parents[3] / "docs" / "reproduce" / "learning_paper.json"
+PAPER = Path(__file__).resolve().parents[3] / "docs/reproduce/selvi/learning_paper.json"
 
 
 def toy(classes=2, rows=300, features=2, categories=3, units=1000.0):
@@ -166,11 +166,11 @@ def test_releases_within_a_range_follow_their_numbers():
     assert 0.2 < np.abs(with_telling - 1.0).mean() < 0.6
 
 
-def test_data_sets_have_the_papers_shapes(data_directory):
+def test_data_sets_have_the_papers_shapes(data_folder):
     printed = json.loads(PAPER.read_text())["tables"]["2"]
     assert set(printed) == set(uci.NAMES)
     for name, cells in printed.items():
-        data = uci_bayes.load(name, data_directory)
+        data = uci_bayes.load(name, data_folder)
         shape = [data.numbers.shape[1], len(data.sizes), data.classes]
         assert (data.rows, shape) == (cells["rows"], cells["shape"]), name
 

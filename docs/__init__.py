@@ -1,0 +1,1 @@
+"""What is documented, and the scripts that write some of its pages."""

@@ -1,0 +1,1 @@
+"""The papers, reproduced: a folder for each, with data, simulation, page and script."""

@@ -1,0 +1,1 @@
+"""Fernandes, McIver, Morgan (2021): Laplace noise and Bayesian consumers."""

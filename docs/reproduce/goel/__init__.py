@@ -1,0 +1,1 @@
+"""Goel, Jiang, Korolova, Munagala, Sarmasarkar: multi-selection."""

@@ -1,0 +1,1 @@
+"""Liang, Yi: Adaptive Privacy Budgeting."""

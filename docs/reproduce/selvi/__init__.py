@@ -1,0 +1,1 @@
+"""Selvi, Liu, Wiesemann (2024): Differential Privacy via Distributionally Robust Optimization."""
