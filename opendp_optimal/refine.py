@@ -96,11 +96,7 @@ def _attempt(problem: NoiseProblem, above: int, below: int, method: str, gap: fl
         outward = False
         weights, atom = _weights(problem, program, method, gap, outward)
     relaxed = run(build(problem, below).below, method=method, outward_only=outward, gap=gap)
-    dual = priced(problem, relaxed, below)
-    costs = None
-    if problem.loss.custom:
-        costs = (problem.cost(above, len(weights) // 2), problem.cost(below, dual.reach))
-    return NoiseTable.rounded(problem, above, weights, atom, dual, costs=costs)
+    return NoiseTable.rounded(problem, above, weights, atom, priced(problem, relaxed, below))
 
 
 def _weights(
@@ -128,12 +124,7 @@ def _better(best: NoiseTable | None, new: NoiseTable) -> NoiseTable:
     below = best if best.lower >= new.lower else new
     if above is below:
         return above
-    costs = None
-    if above.costs is not None and below.costs is not None:
-        costs = (above.costs[0], below.costs[1])
-    return NoiseTable.rounded(
-        above.problem, above.cells, above.weights, above.atom, below.dual, costs=costs
-    )
+    return NoiseTable.rounded(above.problem, above.cells, above.weights, above.atom, below.dual)
 
 
 def _with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTable | None:
@@ -154,10 +145,7 @@ def _with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTa
         weights, atom = private_weights(
             law, 0.0, law, cells=cells, epsilon=problem.epsilon, delta=problem.delta
         )
-        costs = None
-        if problem.loss.custom:
-            costs = (problem.cost(cells, radius), problem.cost(dual.cells, dual.reach))
-        candidate = NoiseTable.rounded(problem, cells, weights, atom, dual, costs=costs)
+        candidate = NoiseTable.rounded(problem, cells, weights, atom, dual)
     except CertificateError:
         return best
     return candidate if best is None or candidate.upper < best.upper else best

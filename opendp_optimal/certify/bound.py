@@ -26,6 +26,9 @@ from opendp_optimal.spec.loss import LatticeCost
 
 Integers = NDArray[np.int64]
 
+LARGEST_SCALE = 4096
+"""Units of prices are between 2^-4096 and 2^4096."""
+
 
 @dataclass(frozen=True)
 class DualCertificate(Frozen):
@@ -64,6 +67,13 @@ class DualCertificate(Frozen):
 
     def check(self) -> None:
         """Raise unless shapes fit and every price is within its bounds."""
+        arrays = (self.shifts, self.budget, self.slack, self.order, self.tail)
+        if any(not isinstance(a, np.ndarray) or a.dtype != np.int64 for a in arrays):
+            raise CertificateError("prices are not 64-bit integers")
+        if type(self.mirrored) is not bool:
+            raise CertificateError(f"mirrored ({self.mirrored}) is neither true nor false")
+        if abs(self.scale) > LARGEST_SCALE:
+            raise CertificateError(f"the unit of prices, 2^{-self.scale}, is out of range")
         rows = len(self.shifts)
         ranks = (self.shifts.ndim, self.budget.ndim, self.slack.ndim, self.order.ndim)
         tails = (0, 1 if self.mirrored else 2)  # one price for each end, or one for both
@@ -152,11 +162,14 @@ def prove_bound(
     if support is not None and support < reach:
         first, last = reach - support, reach + support
     tail = _tail_sums(dual, reach, support)
-    # All over one denominator: cost.denominator * 2^(scale + BITS + 1).
-    unit = cost.denominator << (BITS + (0 if dual.mirrored else 1))
-    growth_unit = cost.denominator * growth << (0 if dual.mirrored else 1)
-    half = cost.denominator << BITS
-    lift = dual.scale + BITS + 1
+    # All over one denominator: cost.denominator * 2^(scale + BITS + 1); a scale below 0 (prices in
+    # large units) is made up for by the prices.
+    scale, more = max(0, dual.scale), max(0, -dual.scale)
+    both = 0 if dual.mirrored else 1
+    unit = cost.denominator << (BITS + both + more)
+    growth_unit = cost.denominator * growth << (both + more)
+    half = cost.denominator << (BITS + more)
+    lift = scale + BITS + 1
     least = min(
         (c << lift) + y * unit - w * growth_unit - (o - t) * half
         for c, y, w, o, t in zip(
@@ -173,7 +186,9 @@ def prove_bound(
         if impossible is None or support is None:
             raise CertificateError("tail prices need a support and a bound on its ends")
         paid += Fraction(impossible) * sum(dual.tail.tolist())
-    proved: Fraction = Fraction(least, cost.denominator << lift) - paid / (1 << dual.scale)
+    proved: Fraction = Fraction(least, cost.denominator << lift) - paid * Fraction(
+        1 << more, 1 << scale
+    )
     return proved
 
 

@@ -69,10 +69,16 @@ def _one_way(weights: Integers, bound: Integers, most: int) -> Integers:
     return out
 
 
+def check_integers(weights: Integers) -> None:
+    """Raise unless the weights are an odd number of integers."""
+    right = isinstance(weights, np.ndarray) and weights.dtype == np.int64 and weights.ndim == 1
+    if not right or len(weights) % 2 != 1:
+        raise CertificateError("weights are not an odd number of 64-bit integers")
+
+
 def check_weights(weights: Integers, atom: int) -> None:
     """Raise unless weights and atom are non-negative, of odd number, and add up to TOTAL."""
-    if weights.dtype != np.int64 or weights.ndim != 1 or len(weights) % 2 != 1:
-        raise CertificateError("weights are not an odd number of 64-bit integers")
+    check_integers(weights)
     if int(weights.min()) < 0 or atom < 0:
         raise CertificateError("a weight is negative")
     if sum(weights.tolist()) + atom != TOTAL:

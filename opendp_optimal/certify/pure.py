@@ -53,8 +53,11 @@ def _right_half(weights: Integers, tail: PureTail, blocks: int) -> list[int]:
 
 
 def _check(weights: Integers, tail: PureTail) -> None:
+    if type(tail.weight) is not int or type(tail.again) is not int:
+        raise CertificateError("pure noise is not given by integers")
     for array in (weights, tail.weights):
-        if array.dtype != np.int64 or array.ndim != 1 or len(array) == 0:
+        listed = isinstance(array, np.ndarray) and array.dtype == np.int64 and array.ndim == 1
+        if not listed or len(array) == 0:
             raise CertificateError("pure noise is not given by lists of 64-bit integers")
     if len(weights) % 2 != 1:
         raise CertificateError("the weights of pure noise have no middle")

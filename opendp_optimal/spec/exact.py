@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Integral
@@ -54,15 +55,23 @@ def exp_bounds(x: float) -> tuple[int, int]:
 
 
 def float_up(value: Fraction) -> float:
-    """The smallest float that is not below ``value``."""
-    near = float(value)
+    """The smallest float that is not below ``value``; infinity beyond all finite ones."""
+    near = _nearest(value)
+    if math.isinf(near):
+        return near if near > 0 else -sys.float_info.max
     return near if Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
 def float_down(value: Fraction) -> float:
-    """The largest float that is not above ``value``."""
-    near = float(value)
-    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+    """The largest float that is not above ``value``; minus infinity beyond all finite ones."""
+    return 0.0 - float_up(-value)  # 0 has no sign
+
+
+def _nearest(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def exactly(value: Any) -> Fraction:

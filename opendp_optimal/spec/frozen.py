@@ -26,7 +26,10 @@ def _frozen(value: Any) -> Any:
     """The same value without a part that can be written to: arrays frozen, lists made tuples."""
     if isinstance(value, np.ndarray):
         return frozen_array(value)
-    return tuple(_frozen(part) for part in value) if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    numbers = all(type(part) is int for part in value)
+    return tuple(value) if numbers else tuple(_frozen(part) for part in value)
 
 
 class Frozen:

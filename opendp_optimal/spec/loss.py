@@ -8,10 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from opendp_optimal.errors import CertificateError
 from opendp_optimal.spec import sampled
 from opendp_optimal.spec.frozen import Frozen
 
 Integers = Sequence[int]
+
+_STORED = "custom:"
+"""How the fingerprint of a user's loss begins."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,16 @@ class LatticeCost(Frozen):
     atom: int
     denominator: int
 
+    def check(self, points: int) -> None:
+        """Raise unless these are whole costs of so many points."""
+        if not isinstance(self.upper, tuple) or not isinstance(self.lower, tuple):
+            raise CertificateError("costs are not lists of whole numbers")
+        whole = {type(v) for v in (*self.upper, *self.lower, self.atom, self.denominator)}
+        if whole != {int} or self.denominator < 1:
+            raise CertificateError("costs are not whole numbers over a positive denominator")
+        if len(self.upper) != points or len(self.lower) != points:
+            raise CertificateError(f"costs do not belong to {points} points")
+
 
 @dataclass(frozen=True)
 class Loss:
@@ -35,7 +49,7 @@ class Loss:
 
     :param function: a continuous, unbounded function of the noise, in units of the sensitivity
         for real queries and in whole units for integer ones
-    :param name: what to call it in tables and plots
+    :param name: what to call it in tables and plots; the names of built-in losses are theirs alone
     :param lipschitz: a bound on the slope. Needed only for a function that is neither convex nor
         monotone on each side of 0; those two shapes are recognised from samples. The shape, or
         the slope, and that the loss does not fall again far beyond the noise, are assumptions of
@@ -48,17 +62,29 @@ class Loss:
     shape: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
-        """Check the function at the door."""
+        """Check the name and the function at the door."""
         if self.lipschitz is not None and not (0 < self.lipschitz < math.inf):
             raise ValueError(f"lipschitz ({self.lipschitz}) must be positive and finite")
-        if self.function is not None:
-            found = sampled.examine(self.function, self.lipschitz)
-            object.__setattr__(self, "shape", found)
+        if not isinstance(self.name, str):
+            raise ValueError(f"name ({self.name!r}) must be a string")
+        if self.function is None:
+            object.__setattr__(self, "name", _known_name(self.name))
+            return
+        if is_reserved(self.name):
+            raise ValueError(
+                f"name ({self.name!r}) is that of a built-in loss: give the function another one"
+            )
+        object.__setattr__(self, "shape", sampled.examine(self.function, self.lipschitz))
 
     @property
     def custom(self) -> bool:
         """Whether this is a user's function rather than a built-in loss."""
         return self.function is not None
+
+    @property
+    def stored(self) -> bool:
+        """Whether this is a user's loss from a file, of which only the fingerprint is known."""
+        return self.function is None and self.name.startswith(_STORED)
 
     @property
     def symmetric(self) -> bool:
@@ -74,7 +100,7 @@ class Loss:
             return self.name
         values = ",".join(float(v).hex() for v in sampled.probe(self.function))
         digest = hashlib.sha256(f"{self.shape}|{self.lipschitz}|{values}".encode()).hexdigest()
-        return f"custom:{self.name}:{digest[:32]}"
+        return f"{_STORED}{self.name}:{digest[:32]}"
 
     def __call__(self, x: float) -> float:
         """The loss of noise ``x``.
@@ -139,7 +165,32 @@ class Loss:
         return LatticeCost(upper, lower, 0, denominator)
 
 
+def is_reserved(name: str) -> bool:
+    """Whether a name belongs to the built-in losses."""
+    return name in ("l1", "l2", "pinball") or name.startswith("pinball:")
+
+
+def _known_name(name: str) -> str:
+    """The name of a loss without a function: a built-in one, or a fingerprint from a file."""
+    if name in ("l1", "l2") or name.startswith(_STORED):
+        return name
+    if not name.startswith("pinball:"):
+        raise ValueError(
+            f"loss ({name!r}) must be 'l1', 'l2', 'pinball:LEVEL', a registered name, "
+            "a function or a Loss"
+        )
+    try:
+        level = float(name[len("pinball:") :])
+    except ValueError:
+        level = math.nan
+    if not 0 < level < 1:
+        raise ValueError(f"loss ({name!r}) must have a pinball level in (0, 1)")
+    return f"pinball:{level!r}"
+
+
 def _pinball_level(name: str) -> Fraction:
+    if not name.startswith("pinball:"):
+        raise ValueError(f"loss ({name!r}) is known by its stored costs alone: give its function")
     return Fraction(float(name[len("pinball:") :]))
 
 
@@ -158,18 +209,11 @@ def parse(loss: str | Loss | Callable[[float], float]) -> Loss:
     if isinstance(loss, Loss):
         return loss
     if callable(loss):
-        return Loss(loss, getattr(loss, "__name__", "custom").strip("<>"))
-    if loss in ("l1", "l2"):
-        return Loss(None, loss)
-    if isinstance(loss, str) and loss.startswith("pinball:"):
-        try:
-            level = float(loss[len("pinball:") :])
-        except ValueError:
-            level = math.nan
-        if 0 < level < 1:
-            return Loss(None, f"pinball:{level!r}")
-        raise ValueError(f"loss ({loss!r}) must have a pinball level in (0, 1)")
-    raise ValueError(
-        f"loss ({loss!r}) must be 'l1', 'l2', 'pinball:LEVEL', a registered name, "
-        "a function or a Loss"
-    )
+        name = str(getattr(loss, "__name__", "custom")).strip("<>")
+        return Loss(loss, "custom" if is_reserved(name) else name)
+    if not isinstance(loss, str) or loss.startswith(_STORED):
+        raise ValueError(
+            f"loss ({loss!r}) must be 'l1', 'l2', 'pinball:LEVEL', a registered name, "
+            "a function or a Loss"
+        )
+    return Loss(None, loss)

@@ -47,11 +47,18 @@ class NoiseProblem:
             raise ValueError(f"delta ({self.delta}) must be 0 or in [{MIN_DELTA}, 1)")
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
-        n = self.integer_sensitivity
-        if n is not None and (isinstance(n, bool) or n != int(n) or not 1 <= n <= 4096):
-            raise ValueError(f"integer_sensitivity ({n}) must be an integer in [1, 4096]")
-        if n is not None:
+        if self.integer_sensitivity is not None:
+            n = _number("integer_sensitivity", self.integer_sensitivity)
+            if not (1 <= n <= 4096 and n == int(n)):
+                raise ValueError(
+                    f"integer_sensitivity ({self.integer_sensitivity}) must be an integer "
+                    "in [1, 4096]"
+                )
             object.__setattr__(self, "integer_sensitivity", int(n))
+        if not isinstance(self.loss, Loss):
+            raise ValueError(f"loss ({self.loss!r}) must be a Loss")
+        if not isinstance(self.symmetric, bool) or not isinstance(self.monotone, bool):
+            raise ValueError("symmetric and monotone must be True or False")
         if self.support is not None:
             self._check_support(_number("support", self.support))
         if self.impossible is not None and not 0 < _number("impossible", self.impossible) <= delta:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from opendp_optimal.spec.loss import Loss, parse
+from opendp_optimal.spec.loss import Loss, is_reserved, parse
 
 _named: dict[str, Loss] = {}
 
@@ -13,7 +13,7 @@ def add_loss(loss: Loss) -> None:
     """Make a loss usable by its name; a taken name raises ``ValueError``."""
     if not isinstance(loss, Loss):
         raise ValueError(f"loss ({loss!r}) must be a Loss")
-    if loss.name in ("l1", "l2") or loss.name.startswith("pinball:") or loss.name in _named:
+    if is_reserved(loss.name) or loss.name in _named:
         raise ValueError(f"loss name ({loss.name!r}) is taken")
     _named[loss.name] = loss
 

@@ -19,6 +19,7 @@ import platformdirs
 
 from opendp_optimal import files as disk
 from opendp_optimal.errors import CertificateError, TableFormatError
+from opendp_optimal.spec.loss import Loss
 from opendp_optimal.spec.problem import NoiseProblem
 from opendp_optimal.table.format import SUFFIX, VERSION, decode, encode, peek
 from opendp_optimal.table.noise_table import NoiseTable
@@ -77,12 +78,12 @@ def read(place: Any) -> bytes | None:
         return None
 
 
-def _read(place: Any, problem: NoiseProblem | None) -> NoiseTable | None:
+def _read(place: Any, problem: NoiseProblem | None, loss: Loss | None = None) -> NoiseTable | None:
     data = read(place)
     if data is None:
         return None
     try:
-        table = decode(data, None if problem is None else problem.loss)
+        table = decode(data, loss if problem is None else problem.loss)
         if problem is not None and table.problem.fingerprint != problem.fingerprint:
             raise TableFormatError("it answers another question than its name says")
     except (TableFormatError, CertificateError) as error:
@@ -182,7 +183,7 @@ def load_dominating(problem: NoiseProblem) -> NoiseTable | None:
         if agrees and about["epsilon"] <= problem.epsilon and about["delta"] <= problem.delta:
             found.append((about["upper"], place.name, place))
     for _, _, place in sorted(found, key=lambda entry: entry[:2]):
-        table = _read(place, None)
+        table = _read(place, None, problem.loss)
         if table is not None:
             return table
     return None

@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.certify.bound import DualCertificate
+from opendp_optimal.certify.bound import LARGEST_SCALE, DualCertificate
 from opendp_optimal.certify.pure import PureTail
 from opendp_optimal.errors import CertificateError, TableFormatError
 from opendp_optimal.spec.loss import LatticeCost, Loss, parse
 from opendp_optimal.spec.problem import NoiseProblem
-from opendp_optimal.table.noise_table import NoiseTable
+from opendp_optimal.table.noise_table import MOST_CELLS, NoiseTable
 
 Integers = NDArray[np.int64]
 
@@ -36,7 +36,6 @@ VERSION = 1
 SUFFIX = ".noise"
 _MOST_HEADER = 1 << 24
 _MOST_ELEMENTS = 1 << 25
-_MOST_CELLS = 1 << 14
 _MOST_ARRAYS = 16
 MALFORMED = (
     ValueError,
@@ -215,7 +214,7 @@ def _decode(data: bytes, loss: Loss | None) -> NoiseTable:
     )
     cells = int(header["cells"])
     lattices = (cells, dual.cells)
-    if not (0 <= dual.scale <= 4096 and min(lattices) >= 1 and max(lattices) <= _MOST_CELLS):
+    if abs(dual.scale) > LARGEST_SCALE or min(lattices) < 1 or max(lattices) > MOST_CELLS:
         raise TableFormatError("a lattice is out of range")
     tail = None
     if "endless" in arrays:

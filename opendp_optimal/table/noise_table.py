@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from opendp_optimal.certify.bound import DualCertificate, prove_bound
 from opendp_optimal.certify.privacy import (
     TOTAL,
+    check_integers,
     delta_units,
     prove_impossible,
     prove_private,
@@ -30,6 +31,9 @@ from opendp_optimal.spec.problem import NoiseProblem
 from opendp_optimal.table.certified import Table
 
 Integers = NDArray[np.int64]
+
+MOST_CELLS = 1 << 14
+"""No table has more lattice cells per unit of sensitivity."""
 
 _SAMPLE_STEPS = (1 << 24) + 1
 
@@ -110,14 +114,9 @@ class NoiseTable(Table):
 
     def verify(self) -> None:
         """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
+        self._check_fields()
         problem = self.problem
-        if self.kind == "integer" and (
-            self.cells != problem.integer_sensitivity or self.dual.cells != self.cells or self.atom
-        ):
-            raise CertificateError("an integer table has another lattice than the integers")
         if self.tail is not None:
-            if self.atom:
-                raise CertificateError("pure noise has no point mass")
             prove_pure(self.weights, self.tail, self.cells, self.epsilon)
         else:
             prove_private(self.weights, self.atom, self.cells, self.epsilon, self.delta)
@@ -130,10 +129,49 @@ class NoiseTable(Table):
             used = np.flatnonzero(self.weights)
             if len(used) and int(np.abs(used - self.radius).max()) > edge:
                 raise CertificateError(f"noise leaves its support ({problem.support})")
-        if not self.upper >= self._exact_loss(self.loss):
-            raise CertificateError(f"upper ({self.upper}) is below the expected loss")
-        if not self.lower <= self._exact_bound():
-            raise CertificateError(f"lower ({self.lower}) is above what the prices prove")
+        if self.upper != float_up(self._exact_loss(self.loss)):
+            raise CertificateError(f"upper ({self.upper}) is not the expected loss, rounded up")
+        if self.lower != float_down(self._exact_bound()):
+            raise CertificateError(f"lower ({self.lower}) is not what the prices prove")
+        if not self.lower <= self.upper:
+            raise CertificateError(f"lower ({self.lower}) is above upper ({self.upper})")
+
+    def _check_fields(self) -> None:
+        """Raise unless the fields are of their types and fit each other."""
+        problem, dual, costs = self.problem, self.dual, self.costs or ()
+        if not (
+            isinstance(problem, NoiseProblem)
+            and isinstance(dual, DualCertificate)
+            and isinstance(self.tail, PureTail | None)
+            and isinstance(costs, tuple)
+            and all(isinstance(cost, LatticeCost) for cost in costs)
+        ):
+            raise CertificateError("a table has parts that are not its own")
+        numbers = (self.cells, self.atom, dual.cells, dual.scale)
+        lattices = (self.cells, dual.cells)
+        if any(type(number) is not int for number in numbers) or not (
+            min(lattices) >= 1 and max(lattices) <= MOST_CELLS
+        ):
+            raise CertificateError("a lattice is out of range")
+        if type(self.upper) is not float or type(self.lower) is not float:
+            raise CertificateError("the bounds of a table are not floats")
+        if self.kind == "integer" and (
+            self.cells != problem.integer_sensitivity or dual.cells != self.cells or self.atom
+        ):
+            raise CertificateError("an integer table has another lattice than the integers")
+        if (self.tail is not None) != (problem.delta == 0):
+            raise CertificateError("endless noise and delta 0 do not go together")
+        if self.tail is not None and (self.atom or problem.loss.name not in ("l1", "l2")):
+            raise CertificateError("pure noise has a point mass or another loss than l1 and l2")
+        if len(costs) != (2 if problem.loss.custom or problem.loss.stored else 0):
+            raise CertificateError("costs and a user's own loss do not go together")
+        dual.check()
+        check_integers(self.weights)
+        if costs:
+            for cost, reach in zip(costs, (self.radius, dual.reach), strict=True):
+                cost.check(2 * reach + 1)
+            if problem.loss.custom and costs != _costs(problem, self.cells, self.radius, dual):
+                raise CertificateError("the costs of a table are not those of its loss")
 
     def _exact_bound(self) -> Fraction:
         if self.dual.order.any() and not self.problem.monotone:
@@ -162,9 +200,7 @@ class NoiseTable(Table):
     def mean_loss(self, loss: str | Loss | Callable[[float], float]) -> float:
         """The expected loss of this noise under any loss, rounded up."""
         parsed = parse(loss)
-        if parsed.fingerprint == self.loss.fingerprint:
-            parsed = self.loss
-        return float_up(self._exact_loss(parsed))
+        return float_up(self._exact_loss(self.loss if parsed == self.loss else parsed))
 
     def _shift_in_cells(self, shift: float | Fraction | None) -> Fraction:
         if shift is None:
@@ -312,9 +348,10 @@ class NoiseTable(Table):
         atom: int,
         dual: DualCertificate,
         tail: PureTail | None = None,
-        costs: tuple[LatticeCost, LatticeCost] | None = None,
     ) -> NoiseTable:
         """A table whose bounds follow from its data; everything is proved on the way."""
+        own = problem.loss.custom
+        costs = _costs(problem, cells, len(weights) // 2, dual) if own else None
         blank = NoiseTable(problem, cells, weights, atom, dual, math.inf, -math.inf, tail, costs)
         table = NoiseTable(
             problem,
@@ -329,3 +366,10 @@ class NoiseTable(Table):
         )
         table.verify()
         return table
+
+
+def _costs(
+    problem: NoiseProblem, cells: int, radius: int, dual: DualCertificate
+) -> tuple[LatticeCost, LatticeCost]:
+    """Bounds on a user's loss on the lattices of weights and prices."""
+    return problem.cost(cells, radius), problem.cost(dual.cells, dual.reach)

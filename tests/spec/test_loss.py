@@ -90,6 +90,50 @@ def test_unknown_names(name):
         parse(name)
 
 
+@pytest.mark.parametrize("name", ["l1", "l2", "pinball", "pinball:0.9", "pinball:x", 3, None])
+def test_names_of_built_in_losses_are_theirs_alone(name):
+    with pytest.raises(ValueError, match="name"):
+        Loss(lambda x: 100 * abs(x), name)
+
+
+@pytest.mark.parametrize(
+    "name", ["l3", "custom", "pinball", "pinball:", "pinball:1", "pinball:nan"]
+)
+def test_without_a_function_only_a_built_in_name_will_do(name):
+    with pytest.raises(ValueError, match=r"loss \("):
+        Loss(None, name)
+
+
+@pytest.mark.parametrize("name", ["l1", "l2", "pinball", "pinball:0.9", "<lambda>", 3])
+def test_a_function_is_not_known_by_its_name(name):
+    class Costly:
+        def __call__(self, x):
+            return 100 * abs(x)
+
+    function = Costly()
+    function.__name__ = name
+    loss = parse(function)
+    assert loss.custom
+    assert loss(1.0) == 100
+    assert loss.fingerprint.startswith("custom:")
+    assert loss.on_lattice(1, 1).upper[0] >= 100 * loss.on_lattice(1, 1).denominator
+    assert loss.mirrored()(-1.0) == 100
+
+
+def test_levels_are_spelt_one_way():
+    assert Loss(None, "pinball:0.90") == parse("pinball:.9") == Loss(None, "pinball:0.9")
+
+
+def test_a_loss_from_a_file_has_no_function():
+    stored = Loss(None, "custom:l1:00")
+    assert stored.stored
+    assert not stored.custom
+    assert stored.fingerprint == "custom:l1:00"
+    for use in (lambda: stored(1.0), lambda: stored.on_lattice(1, 1), lambda: parse(stored.name)):
+        with pytest.raises(ValueError, match=r"loss \('custom:l1:00'\)"):
+            use()
+
+
 def test_too_small_a_slope_is_refused():
     with pytest.raises(ValueError, match="lipschitz"):
         Loss(lambda x: 3 * abs(x), lipschitz=1.0)

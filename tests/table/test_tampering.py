@@ -1,0 +1,149 @@
+"""A table that was changed in any field does not verify, unless all that it says is still true."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from opendp_optimal import CertificateError, Loss, solve
+from opendp_optimal.spec.loss import parse
+from opendp_optimal.table import cache
+from opendp_optimal.table.format import decode, encode
+
+
+def hundredfold(x):
+    return 100 * abs(x)
+
+
+TABLES = [
+    solve(1.0, 0.1, cells=3, gap=10.0, cache=False),
+    solve(1.0, 0.1, cells=2, gap=10.0, monotone=True, loss="pinball:0.7", cache=False),
+    solve(1.0, 0.2, cells=3, gap=10.0, support=4.0, impossible=0.15, loss="l2", cache=False),
+    solve(1.0, 0.1, integer_sensitivity=2, cache=False),
+    solve(1.0, 0.0, integer_sensitivity=1, cache=False),
+    solve(1.0, 0.1, cells=2, gap=10.0, loss=hundredfold, cache=False),
+]
+
+INTEGERS = st.integers(-(2**62), 2**62) | st.integers(-3, 3)
+NUMBERS = st.floats() | st.floats(0.5, 2.0)
+WRONG = st.sampled_from([None, "1", 1.5, math.nan, True, np.float64(1.0), [1]])
+
+
+def changed_array(draw, array):
+    """An array with one entry changed, or of another shape or type."""
+    kind = draw(st.sampled_from(["entry", "shorter", "floats", "flat", "list", "scaled"]))
+    if kind == "entry" and array.size:
+        out = array.copy()
+        out[draw(st.integers(0, array.shape[0] - 1))] += draw(INTEGERS)
+        return out
+    if kind == "scaled":
+        return array * draw(st.integers(-2, 3))
+    if kind == "shorter":
+        return array[:-1]
+    if kind == "floats":
+        return array.astype(float)
+    return array.reshape(-1, 1) if kind == "flat" else array.tolist()
+
+
+def changed_value(draw, value):
+    """Another value for a field, of the same type more often than not."""
+    if draw(st.integers(0, 4)) == 0:
+        return draw(WRONG)
+    if isinstance(value, np.ndarray):
+        return changed_array(draw, value)
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + draw(INTEGERS)
+    if isinstance(value, float):
+        return value * draw(NUMBERS)
+    if isinstance(value, Loss):
+        return parse(draw(st.sampled_from(["l1", "l2", "pinball:0.5", hundredfold])))
+    if isinstance(value, tuple):
+        return tuple(changed_value(draw, part) for part in value)
+    return changed(draw, value) if dataclasses.is_dataclass(value) else draw(WRONG)
+
+
+def changed(draw, value):
+    field = draw(st.sampled_from([f.name for f in dataclasses.fields(value) if f.init]))
+    return dataclasses.replace(value, **{field: changed_value(draw, getattr(value, field))})
+
+
+def same_claims(one, other):
+    """Whether two tables say the same of the same noise (prices may differ)."""
+    about = [
+        (t.cells, t.atom, t.upper, t.lower, t.problem.epsilon, t.problem.delta)
+        for t in (one, other)
+    ]
+    return about[0] == about[1] and np.array_equal(one.weights, other.weights)
+
+
+@given(st.sampled_from(TABLES), st.data())
+@settings(max_examples=200, phases=[Phase.generate])
+def test_a_changed_field_is_noticed(table, data):
+    try:
+        other = changed(data.draw, table)
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        return  # refused at the door
+    try:
+        other.verify()
+    except CertificateError:
+        return
+    assert same_claims(table, other)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=str)
+def test_each_relation_between_fields(table):
+    wrong = [
+        {"upper": math.nextafter(table.upper, math.inf)},
+        {"upper": math.inf},
+        {"upper": math.nan},
+        {"lower": math.nextafter(table.lower, -math.inf)},
+        {"lower": -math.inf},
+        {"lower": table.upper * 2},
+        {"atom": table.atom + 1},
+        {"cells": table.cells + 1},
+        {"costs": None if table.costs else (table.problem.loss,)},
+        {"problem": dataclasses.replace(table.problem, loss=Loss(lambda x: 3 * abs(x)))},
+        {"dual": dataclasses.replace(table.dual, scale=table.dual.scale - 1)},
+        {"dual": dataclasses.replace(table.dual, scale=1 << 40)},
+        {"dual": dataclasses.replace(table.dual, mirrored=1)},
+        {"dual": dataclasses.replace(table.dual, cells=table.dual.cells + 1)},
+    ]
+    for change in wrong:
+        with pytest.raises(CertificateError):
+            dataclasses.replace(table, **change).verify()
+
+
+def test_a_function_with_the_name_of_a_built_in_loss():
+    def l1(x):
+        return 100 * abs(x)
+
+    with pytest.raises(ValueError, match="delta = 0"):
+        solve(1.0, 0.0, loss=l1, cache=False)
+    honest = solve(1.0, 0.1, gap=0.05, cache=False)
+    table = solve(1.0, 0.1, loss=l1, gap=0.05)
+    assert 100 * honest.lower <= table.upper <= 100 * honest.upper * 1.1
+    assert table.lower <= table.upper
+    stored = decode(encode(table))
+    assert stored.loss.stored
+    assert (stored.upper, stored.lower) == (table.upper, table.lower)
+    assert stored.mean_loss("l1") < table.upper / 50
+    assert cache.load(table.problem) == table
+
+
+def test_the_function_of_a_stored_table_decides():
+    """Two functions that agree wherever they are probed do not share a table."""
+    table = solve(1.0, 0.1, loss=Loss(lambda x: abs(x), "mine"), cells=3, gap=10.0)
+
+    def bump(x):
+        return abs(x) + max(0.0, 0.001 - abs(abs(x) - 0.3334))
+
+    other = Loss(bump, "mine", lipschitz=3.0)
+    forged = dataclasses.replace(table.problem, loss=other)
+    with pytest.raises(CertificateError, match="costs"):
+        dataclasses.replace(table, problem=forged).verify()
+    assert table.mean_loss(bump) >= table.upper
