@@ -13,9 +13,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from opendp_optimal_select._checks import positive_float
+
 Disutility = Callable[[float], float]
 """A cost as a function of the distance between a user and an answer."""
 
+SMALLEST_RATE, LARGEST_RATE = 1e-50, 1e50
 _LENGTHS = np.concatenate([np.geomspace(1e-9, 1e-2, 60), np.linspace(0.02, 40.0, 400)])
 _TAIL_LENGTHS = (20.0, 30.0, 45.0, 67.5, 101.25)
 _ROUNDING = 1e-12
@@ -28,8 +31,8 @@ def check_disutility(disutility: Disutility, *, epsilon: float) -> None:
     """Raise ``ValueError`` unless ``disutility`` meets the conditions of the theory.
 
     :param disutility: the function to look at, from distance to cost
-    :param epsilon: privacy per unit of distance; the noise has length scale ``1/epsilon``, and
-        the disutility must grow more slowly than ``exp(epsilon * t)``
+    :param epsilon: privacy per unit of distance, from 1e-50 to 1e50; the noise has length scale
+        ``1/epsilon``, and the disutility must grow more slowly than ``exp(epsilon * t)``
 
     >>> check_disutility(lambda t: t**2, epsilon=1.0)
     >>> check_disutility(lambda t: t + 1, epsilon=1.0)
@@ -39,6 +42,11 @@ def check_disutility(disutility: Disutility, *, epsilon: float) -> None:
     """
     if not callable(disutility):
         raise ValueError(f"disutility ({disutility!r}) must be a function of a distance, or None")
+    if not SMALLEST_RATE <= positive_float("epsilon", epsilon) <= LARGEST_RATE:
+        raise ValueError(
+            f"epsilon ({epsilon}) must be from {SMALLEST_RATE:g} to {LARGEST_RATE:g} with a "
+            "disutility of your own"
+        )
     at_zero = _value(disutility, 0.0)
     if at_zero != 0.0:
         raise ValueError(f"disutility (value {at_zero} at 0) must be 0 at 0")
@@ -63,7 +71,7 @@ def _check_continuity(
     slopes = np.append(rises / (np.diff(points) / points[-1]), 0.0)
     # Sudden: steep beside both neighbours. The first interval has one neighbour only.
     beside = np.maximum(np.roll(slopes, 1), np.roll(slopes, -1))[:-1]
-    sudden = slopes[:-1] / (beside + 1e-12 * slopes.max())
+    sudden = slopes[:-1] / np.maximum(beside + 1e-12 * slopes.max(), np.finfo(float).tiny)
     for i in np.argsort(sudden)[::-1][:_SUSPECTS]:
         rise, left, right = float(rises[i]), points[i], points[i + 1]
         low, high = values[i], values[i + 1]

@@ -9,13 +9,17 @@ For an increasing convex ``g`` with ``g(0) = 0`` and ``g'(0) > 0``, loss at most
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from opendp_optimal_select._checks import finite_float, positive_float
+from opendp_optimal_select.rounding import float_below
 
+_LARGEST = Fraction(sys.float_info.max)
 _TINY = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3)
 
 
@@ -101,7 +105,5 @@ def rate(epsilon: float, privacy: GeographicPrivacy | None) -> float:
         return epsilon
     if not isinstance(privacy, GeographicPrivacy):
         raise ValueError(f"privacy ({privacy!r}) must be a GeographicPrivacy, or None")
-    product = epsilon * privacy.slope
-    if privacy.slope != 1.0:
-        product = math.nextafter(product, 0.0)
-    return positive_float("epsilon * slope", product)
+    exact = Fraction(epsilon) * Fraction(privacy.slope)
+    return positive_float("epsilon * slope", float_below(min(exact, _LARGEST)))

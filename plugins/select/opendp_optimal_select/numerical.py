@@ -67,15 +67,16 @@ def minimise_cost(k: int, *, epsilon: float, disutility: Disutility | None = Non
     if not math.isfinite(2.0 * math.log(k + 1) / epsilon):
         raise ValueError(f"epsilon ({epsilon}) must be large enough for finite offsets")
     tails = (np.arange(k) + 0.5) / k
-    start = np.sign(tails - 0.5) * -np.log1p(-np.abs(2.0 * tails - 1.0)) / epsilon
+    start = np.sign(tails - 0.5) * -np.log1p(-np.abs(2.0 * tails - 1.0))
+    unit = _in_units(disutility, epsilon)
 
     def value(points: FloatArray) -> float:
-        return _cost(np.sort(points), epsilon, disutility)
+        return _cost(np.sort(points), 1.0, unit)
 
     def gradient(points: FloatArray) -> FloatArray:
         order = np.argsort(points)
         slopes = np.empty(k)
-        slopes[order] = _gradient(points[order], epsilon, disutility)
+        slopes[order] = _gradient(points[order], 1.0, unit)
         return slopes
 
     rough: Any = minimize(
@@ -83,8 +84,16 @@ def minimise_cost(k: int, *, epsilon: float, disutility: Disutility | None = Non
     )
     fine: Any = root(gradient, rough.x, method="hybr", options={"xtol": 1e-15})
     best = min((rough.x, fine.x), key=lambda points: float(np.abs(gradient(points)).max()))
-    points = np.sort(best)
+    points = np.sort(best) / epsilon
     return Placement(tuple(float(a) for a in points), _cost(points, epsilon, disutility))
+
+
+def _in_units(disutility: Disutility | None, epsilon: float) -> Disutility | None:
+    """Return the disutility of distances in units of the noise, itself about 1 at 1."""
+    if disutility is None:
+        return None
+    size = float(disutility(1.0 / epsilon)) or 1.0
+    return lambda t: float(disutility(t / epsilon)) / size
 
 
 def _cells(points: FloatArray, epsilon: float) -> list[tuple[float, float, float]]:
@@ -138,7 +147,7 @@ def _integral(integrand: Any, low: float, high: float, epsilon: float) -> float:
     count = max(1, math.ceil((high - low) / panel))
     cuts = np.linspace(low, high, count + 1)
     parts = [
-        quad(integrand, x, y, epsabs=1e-15, epsrel=1e-13, limit=200, full_output=1)[0]
+        quad(integrand, x, y, epsabs=0.0, epsrel=1e-13, limit=200, full_output=1)[0]
         for x, y in itertools.pairwise(cuts)
     ]
     return math.fsum(parts)

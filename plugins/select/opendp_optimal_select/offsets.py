@@ -77,7 +77,10 @@ def cost(k: int, *, epsilon: float, disutility: Disutility | None = None) -> flo
     k, epsilon = positive_integer("k", k), positive_float("epsilon", epsilon)
     if disutility is not None:
         return recursion(k, epsilon=epsilon, disutility=disutility).cost
-    return 2.0 / ((k + 1) * epsilon) if k % 2 else math.log1p(2.0 / k) / epsilon
+    value = 2.0 / (k + 1) / epsilon if k % 2 else math.log1p(2.0 / k) / epsilon
+    if not math.isfinite(value):
+        raise ValueError(f"epsilon ({epsilon}) must be large enough for a finite cost")
+    return value
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,12 @@ def recursion(k: int, *, epsilon: float, disutility: Disutility) -> Placement:
     epsilon = positive_float("epsilon", epsilon)
     check_disutility(disutility, epsilon=epsilon)
     sides = (k + 1) // 2
-    halves, one_sided = _unroll(sides, epsilon, disutility)
+    try:
+        halves, one_sided = _unroll(sides, epsilon, disutility)
+    except (RuntimeError, OverflowError, ZeroDivisionError):
+        raise ValueError(
+            f"epsilon ({epsilon}) must be one at which the disutility can be integrated"
+        ) from None
     if k % 2:
         upper = list(accumulate(2.0 * x for x in reversed(halves[: sides - 1])))
         return Placement((*(-a for a in reversed(upper)), 0.0, *upper), one_sided[sides - 1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -234,7 +235,7 @@ class Server:
     def _fresh_offsets(self, k: int, scale: float) -> tuple[float, ...]:
         try:
             return offsets(k, epsilon=1.0 / scale, disutility=self.disutility)
-        except (ValueError, ZeroDivisionError, OverflowError):
+        except (ArithmeticError, RuntimeError, ValueError):
             raise MessageError(f"scale ({scale}) must be one this server can answer") from None
 
     def _answer(self, index: int) -> Answer:
@@ -262,12 +263,15 @@ def _private_number(value: Any) -> float:
     """Return a finite float; the message must not show the value."""
     if isinstance(value, (bool, str, bytes)):
         raise ValueError("value must be a finite number")
+    value = value.item() if isinstance(value, np.generic) else value
     try:
         number = float(value)
+        exact = math.isfinite(number) and Fraction(value) == Fraction(number)
     except (TypeError, ValueError, OverflowError):
         raise ValueError("value must be a finite number") from None
-    if not math.isfinite(number):
-        raise ValueError("value must be a finite number")
+    if not exact:
+        # Rounding moves values apart: what is lost then is more than is said.
+        raise ValueError("value must be a finite number that a float holds exactly")
     return number
 
 

@@ -14,14 +14,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scipy.optimize import brentq
-
-from opendp_optimal_select._checks import MOST_OFFSETS, positive_float, positive_integer
+from opendp_optimal_select._checks import positive_float, positive_integer
 from opendp_optimal_select.ring_certificate import RingDensity, density_from, lower_bound
+from opendp_optimal_select.ring_laplace import laplace_ring
 from opendp_optimal_select.ring_shape import CellModel, rate_bounds
 from opendp_optimal_select.rounding import PI_LOWER, PI_UPPER, float_above, float_below
 
+__all__ = ["MOST_EPSILON", "RingOptimum", "laplace_ring", "optimal_ring"]
+
 _POLISH = 4
+MOST_EPSILON = 100
+"""The largest privacy loss per radian for which the optimum on the ring is enclosed."""
 
 Progress = Callable[[float], None]
 """Told the width of the enclosure so far."""
@@ -54,65 +57,6 @@ class RingOptimum:
     programmes: int
 
 
-def laplace_ring(k: int, *, epsilon: float) -> tuple[float, tuple[float, ...]]:
-    """Return cost and offsets (radians) for density ``exp(-epsilon * distance)`` on the ring.
-
-    Every offset is the median of its cell; the offsets are symmetric about the signal.
-
-    :param k: number of answers
-    :param epsilon: privacy loss per unit of arc length
-
-    >>> round(laplace_ring(2, epsilon=0.375)[0], 4)
-    0.7429
-    """
-    k = positive_integer("k", k, at_most=MOST_OFFSETS)
-    epsilon = positive_float("epsilon", epsilon)
-    side = _laplace_side(k, epsilon) if k > 1 else []
-    centre = [0.0] if k % 2 else []
-    points = (*(-a for a in reversed(side)), *centre, *side)
-    return _laplace_cost(points, epsilon), points
-
-
-def _laplace_side(k: int, epsilon: float) -> list[float]:
-    """Return the offsets above 0: the first one decides all, shot outwards cell by cell."""
-    end = math.exp(-epsilon * math.pi)
-
-    def survival(x: float) -> float:
-        return (math.exp(-epsilon * x) - end) / (1.0 - end)
-
-    def shoot(first: float) -> tuple[list[float], float]:
-        """Return the offsets, and by how much the last one misses the median of its cell."""
-        points, edge = [first], first / 2.0 if k % 2 else 0.0
-        for _ in range(k // 2 - 1):
-            beyond = 2.0 * survival(points[-1]) - survival(edge)
-            if beyond <= 0.0:
-                return points, -1.0
-            edge = -math.log(beyond * (1.0 - end) + end) / epsilon
-            points.append(2.0 * edge - points[-1])
-        return points, 2.0 * survival(points[-1]) - survival(edge)
-
-    first = brentq(lambda x: shoot(x)[1], 1e-9, math.pi, xtol=1e-15, rtol=1e-14)
-    return shoot(float(first))[0]
-
-
-def _laplace_cost(points: tuple[float, ...], epsilon: float) -> float:
-    """Return the expected arc to the nearest of symmetric ``points``."""
-    side = [p for p in points if p >= 0.0]
-    edges = [0.5 * (a + b) for a, b in itertools.pairwise(side)]
-    lows, highs = [0.0, *edges], [*edges, math.pi]
-    end = math.exp(-epsilon * math.pi)
-
-    def antiderivative(x: float, a: float) -> float:
-        return -(x - a + 1.0 / epsilon) * math.exp(-epsilon * x)
-
-    total = 0.0
-    for a, low, high in zip(side, lows, highs, strict=True):
-        middle = min(max(a, low), high)
-        total += antiderivative(high, a) - antiderivative(middle, a)
-        total += antiderivative(low, a) - antiderivative(middle, a)
-    return total / (1.0 - end)
-
-
 def optimal_ring(
     k: int,
     *,
@@ -128,7 +72,9 @@ def optimal_ring(
     enclosure, it does not make it wrong.
 
     :param k: number of answers; the work grows steeply with it, 1 to 4 are sensible
-    :param epsilon: privacy loss per unit of arc length on the ring of circumference ``2 pi``
+    :param epsilon: privacy loss per unit of arc length on the ring of circumference ``2 pi``, at
+        most 100: beyond, signals are so strong that the ring is a line, and
+        :func:`~opendp_optimal_select.offsets.offsets` has the optimum
     :param tolerance: width of enclosure to stop at
     :param cells: cells per half gap; the discretisation error falls with the square of it
     :param max_programmes: linear programmes to solve at most
@@ -140,6 +86,8 @@ def optimal_ring(
     """
     k = positive_integer("k", k, at_most=6)
     epsilon = positive_float("epsilon", epsilon)
+    if epsilon > MOST_EPSILON:
+        raise ValueError(f"epsilon ({epsilon}) must be at most {MOST_EPSILON} on the ring")
     tolerance = positive_float("tolerance", tolerance)
     cells = positive_integer("cells", cells, at_most=1000)
     max_programmes = positive_integer("max_programmes", max_programmes)

@@ -30,8 +30,11 @@ def lower_bound(model: CellModel, forward: FloatArray, backward: FloatArray) -> 
     :param forward: any non-negative multipliers of "this mass is at most ratio times the next"
     :param backward: any non-negative multipliers of "the next mass is at most ratio times this"
     """
-    y, z = np.asarray(forward).clip(0.0), np.asarray(backward).clip(0.0)
     above, below = model.ratios_above
+    # Where there is no constraint there is no multiplier.
+    y = np.where(np.isfinite(above), np.asarray(forward).clip(0.0), 0.0)
+    z = np.where(np.isfinite(below), np.asarray(backward).clip(0.0), 0.0)
+    above, below = (np.where(np.isfinite(ratio), ratio, 0.0) for ratio in (above, below))
     terms = np.stack([model.costs_below, y, -np.roll(above * y, 1), np.roll(z, 1), -below * z])
     # One product and four sums per cell: at most six roundings on each term.
     error = 16.0 * _UNIT * np.abs(terms).sum(axis=0)

@@ -24,7 +24,7 @@ from opendp_optimal_select._checks import positive_float, positive_integer
 from opendp_optimal_select._opendp import partial
 from opendp_optimal_select.noise import FloatArray
 from opendp_optimal_select.ring_certificate import envelope
-from opendp_optimal_select.rounding import exp_lower, float_above
+from opendp_optimal_select.rounding import PI_LOWER, exp_lower, float_above, float_below
 
 ClientKind = Literal["optimal", "laplace"]
 MAX_SHAPES = 5000
@@ -51,7 +51,9 @@ class RingNoise:
 
     def __post_init__(self) -> None:
         """Check the weights exactly."""
-        positive_float("step_epsilon", self.step_epsilon)
+        object.__setattr__(self, "step_epsilon", positive_float("step_epsilon", self.step_epsilon))
+        object.__setattr__(self, "weights", tuple(self.weights))
+        object.__setattr__(self, "answers", tuple(self.answers))
         n = len(self.weights)
         if n < 3 or any(not isinstance(w, int) or w < 1 for w in self.weights):
             raise ValueError("weights must be three or more integers above 0")
@@ -59,7 +61,7 @@ class RingNoise:
             raise ValueError(f"answers ({self.answers}) must be distinct")
         if any(not 0 <= a < n for a in self.answers):
             raise ValueError(f"answers ({self.answers}) must be from 0 to {n - 1}")
-        bound = exp_lower(min(Fraction(self.step_epsilon), Fraction(64)))  # a lower bound, too
+        bound = _ratio_below(min(self.step_epsilon, 64.0))  # a lower bound, too
         for i in range(n):
             low, high = sorted((self.weights[i - 1], self.weights[i]))
             if high * bound.denominator > low * bound.numerator:
@@ -91,9 +93,9 @@ class RingNoise:
 
         :param distance: number of points between them
         """
-        if distance < 0:
+        if not distance >= 0:
             raise ValueError(f"distance ({distance}) must not be negative")
-        steps = min(int(distance), self.points // 2)
+        steps = math.ceil(min(distance, self.points // 2))
         return float_above(Fraction(self.step_epsilon) * steps)
 
 
@@ -151,7 +153,9 @@ def _step(epsilon: float, points: int) -> float:
     epsilon = positive_float("epsilon", epsilon)
     if positive_integer("points", points, at_most=100_000) < 3:
         raise ValueError(f"points ({points}) must be at least 3")
-    step = epsilon * 2.0 * math.pi / points
+    step = float_below(2 * PI_LOWER * Fraction(epsilon) / points)
+    if step <= 0.0:
+        raise ValueError(f"epsilon ({epsilon}) must be larger with {points} points")
     if step > LARGEST_STEP:
         raise ValueError(
             f"epsilon ({epsilon:g}) must be at most {LARGEST_STEP * points / (2.0 * math.pi):.6g} "
@@ -216,6 +220,8 @@ def make_ring_selection(
         raise ValueError(f"input_metric ({input_metric}) must be dp.absolute_distance(T=int)")
     if not isinstance(noise, RingNoise):
         raise ValueError(f"noise (a {type(noise).__name__}) must be a RingNoise")
+    # Checked again, and without what a subclass may say of itself.
+    noise = RingNoise(noise.step_epsilon, noise.weights, noise.answers)
     n = noise.points
 
     def release(value: int) -> list[int]:
@@ -295,10 +301,15 @@ def _repair(masses: FloatArray, step: float) -> FloatArray:
     return np.asarray(repaired / repaired.sum())
 
 
+def _ratio_below(step: float) -> Fraction:
+    """Return a number from 1 to ``exp(step)``."""
+    return max(Fraction(1), exp_lower(Fraction(step)))
+
+
 def _integers(masses: FloatArray, step: float) -> tuple[int, ...]:
     """Return integer weights close to ``masses`` that keep the ratio ``exp(step)`` exactly."""
     n = masses.size
-    bound = exp_lower(Fraction(step))
+    bound = _ratio_below(step)
     weights = [max(1, math.floor(float(m) * 2.0**_TOTAL_BITS)) for m in masses]
     # Raise each weight to what its neighbours need. A solver's tail may be a little too thin, or
     # zero; lowering the neighbours instead would flatten everything.

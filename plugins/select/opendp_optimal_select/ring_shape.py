@@ -12,6 +12,7 @@ linear within a cell. Within a cell of width ``w`` a density of rate ``r`` has a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -30,6 +31,11 @@ from opendp_optimal_select.rounding import (
 )
 
 _SMALLEST = Fraction(1, 2**50)
+_SMALL_LOSS = Fraction(1, 10**12)
+_LARGEST_LOG = 600
+"""A cell may outweigh its neighbour by more than any float: there is no such constraint then."""
+_SOLVABLE = 1e12
+"""Ratios that a solver can cope with."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,10 @@ class CellModel:
 
     @cached_property
     def ratios_above(self) -> tuple[FloatArray, FloatArray]:
-        """Upper bounds on mass ratios of neighbours: this over next, next over this."""
+        """Upper bounds on mass ratios of neighbours: this over next, next over this.
+
+        Infinite where there is none.
+        """
         size = len(self.widths)
         forward, backward = np.empty(size), np.empty(size)
         known: dict[tuple[Fraction, Fraction], float] = {}
@@ -91,8 +100,13 @@ class CellModel:
 
     def _ratio_above(self, width: Fraction, other: Fraction) -> float:
         """Bound the mass of a cell over that of its neighbour, for rate at most ``self.rate``."""
+        if self.rate * (width + other) > _LARGEST_LOG:
+            return math.inf
         if width == other:
             return float_above(exp_upper(self.rate * width))
+        if self.rate * min(width, other) < _SMALL_LOSS:
+            # (e^x - 1) / x <= e^x and (1 - e^-x) / x >= e^-x.
+            return float_above(width / other * exp_upper(self.rate * (width + other)))
         top = exp_upper(self.rate * width) - 1
         return float_above(top / (1 - exp_upper(-self.rate * other)))
 
@@ -107,6 +121,8 @@ class CellModel:
         following = (here + 1) % size
         forward, backward = self.ratios_above
         ones = np.ones(size)
+        solvable = np.concatenate([forward, backward]) <= _SOLVABLE
+        forward, backward = np.minimum(forward, _SOLVABLE), np.minimum(backward, _SOLVABLE)
         matrix = coo_matrix(
             (
                 np.concatenate([ones, -forward, ones, -backward]),
@@ -119,8 +135,8 @@ class CellModel:
         ).tocsr()
         result = linprog(
             self.costs_below,
-            A_ub=matrix,
-            b_ub=np.zeros(2 * size),
+            A_ub=matrix[solvable] if solvable.any() else None,
+            b_ub=np.zeros(int(solvable.sum())) if solvable.any() else None,
             A_eq=np.ones((1, size)),
             b_eq=[1.0],
             method="highs",
@@ -128,7 +144,8 @@ class CellModel:
         uniform = np.array([float(w) for w in self.widths])
         if result.x is None or result.ineqlin.marginals is None:
             return uniform, np.zeros(size), np.zeros(size)
-        multipliers = np.nan_to_num(-np.asarray(result.ineqlin.marginals)).clip(0.0)
+        multipliers = np.zeros(2 * size)
+        multipliers[solvable] = np.nan_to_num(-np.asarray(result.ineqlin.marginals)).clip(0.0)
         masses = np.asarray(result.x, dtype=np.float64)
         if not (np.isfinite(masses).all() and masses.max() > 0.0):
             masses = uniform

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 READ_SECONDS = 10.0
+MAX_HEAD_BYTES = 16 * 1024
 
 
 def application(server: Server, *, read_seconds: float = READ_SECONDS) -> Starlette:
@@ -41,6 +42,7 @@ def application(server: Server, *, read_seconds: float = READ_SECONDS) -> Starle
     """
     try:
         from starlette.applications import Starlette
+        from starlette.requests import ClientDisconnect
         from starlette.responses import Response
         from starlette.routing import Route
     except ImportError as error:
@@ -57,6 +59,8 @@ def application(server: Server, *, read_seconds: float = READ_SECONDS) -> Starle
             body = await asyncio.wait_for(_read(request), read_seconds)
         except TimeoutError:
             return reply(408, encode_error(f"message must arrive within {read_seconds} seconds"))
+        except ClientDisconnect:
+            return reply(400, encode_error("message must be whole"))
         except MessageError as error:
             return reply(413, encode_error(str(error)))
         try:
@@ -97,22 +101,27 @@ async def _read(request: starlette.requests.Request) -> bytes:
 def serve(server: Server, *, host: str = "127.0.0.1", port: int = 8765) -> None:
     """Serve until interrupted.
 
+    Connections are guarded: see :mod:`opendp_optimal_select.guard`.
+
     :param server: answers the requests
     :param host: address to listen on
     :param port: port to listen on
     """
     try:
         import uvicorn
+
+        from opendp_optimal_select.guard import guarded
     except ImportError as error:
         raise ImportError("the service needs the extra: opendp-optimal-select[service]") from error
     uvicorn.run(
         application(server),
         host=host,
         port=port,
+        http=guarded(),
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         log_level="warning",
         lifespan="off",
         ws="none",
-        limit_concurrency=256,
     )
 
 

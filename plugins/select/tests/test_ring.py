@@ -1,6 +1,8 @@
+import itertools
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -107,6 +109,45 @@ def test_laplace_answers_are_stationary(k, epsilon):
         for step in (-1e-2, 1e-2):
             moved = [p + step * (i == j) for i, p in enumerate(points)]
             assert grid_cost(moved, epsilon) > value - 1e-8
+
+
+EXTREMES = [5e-324, 1e-300, 1e-17, 1e-12, 1e-8, 1e-6, 1e-3, 0.375, 40.0, 1e3, 1e4, 1e9, 1e300]
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 7, 8, 100])
+def test_laplace_on_the_ring_for_every_epsilon(k):
+    """Each answer halves its cell and the cost is the integral, both to 40 digits."""
+    for epsilon in EXTREMES:
+        value, points = laplace_ring(k, epsilon=epsilon)
+        assert len(set(points)) == k
+        with mpmath.workdps(40 + max(0, round(-math.log10(epsilon)))):
+            # The density is uniform to all digits of a float below 1e-17.
+            e = mpmath.mpf(max(epsilon, 1e-17))
+            side = [mpmath.mpf(p) for p in points if p >= 0.0]
+            edges = [(a + b) / 2 for a, b in itertools.pairwise(side)]
+            total = mpmath.mpf(0)
+            for a, low, high in zip(side, [0, *edges], [*edges, mpmath.pi], strict=True):
+                mass = [mpmath.exp(-e * x) for x in (low, a, high)]
+                if a > 0:
+                    assert abs(mass[0] - 2 * mass[1] + mass[2]) <= 1e-12 * (mass[0] - mass[2])
+                total += mass[1] * (2 / e) - mass[0] * (low - a + 1 / e)
+                total -= mass[2] * (high - a + 1 / e)
+            assert value == pytest.approx(
+                float(total / (1 - mpmath.exp(-e * mpmath.pi))), rel=1e-13
+            )
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_enclosures_at_the_ends_of_the_range(k):
+    for epsilon in (1e-17, 1e-6):
+        optimum = optimal_ring(k, epsilon=epsilon, max_programmes=6, cells=8)
+        assert optimum.lower <= laplace_ring(k, epsilon=epsilon)[0] * (1 + 1e-13)
+        assert optimum.lower <= math.pi / (2 * k) <= optimum.upper * (1 + 1e-5)
+    optimum = optimal_ring(k, epsilon=100.0, max_programmes=3, cells=8)
+    assert 0.0 <= optimum.lower <= laplace_ring(k, epsilon=100.0)[0]
+    for epsilon in (100.1, 1e4, 1e9):
+        with pytest.raises(ValueError, match=r"epsilon \(.*\) must be at most 100"):
+            optimal_ring(k, epsilon=epsilon)
 
 
 @pytest.mark.parametrize(("k", "epsilon"), [(1, 0.5), (1, 2.0), (1, 8.0), (2, 6.0), (3, 1.0)])

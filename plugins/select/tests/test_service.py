@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -24,14 +24,19 @@ PATIENCE = 10.0
 
 
 @contextmanager
-def serving(server):
-    """Run the service on a free port and give the port."""
+def serving(server, **limits):
+    """Run the service on a free port, as the command does, and give the port."""
+    from opendp_optimal_select.guard import guarded
     from opendp_optimal_select.service import application
 
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
-        application(server, read_seconds=0.5), log_level="critical", lifespan="off", ws="none"
+        application(server, read_seconds=0.5),
+        http=guarded(**limits),
+        log_level="critical",
+        lifespan="off",
+        ws="none",
     )
     runner = uvicorn.Server(config)
     thread = threading.Thread(target=runner.run, kwargs={"sockets": [listener]}, daemon=True)
@@ -122,6 +127,58 @@ def test_half_a_request_times_out_and_the_service_goes_on(port):
         sock.sendall(b"\x00\x01\x02 nonsense\r\n\r\n")
         assert b"400" in sock.recv(4096)
     assert post(port, GOOD)[0] == 200
+
+
+HALVES = {
+    "nothing": b"",
+    "half a head": b"POST /select HTTP/1.1\r\nhost: x\r\n",
+    "half a body": b"POST /select HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    b"content-length: 100\r\n\r\n{",
+    "one request, then nothing": b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_an_honest_client_is_answered_beside_300_half_open_connections(port, half):
+    with ExitStack() as stack:
+        for _ in range(300):
+            sock = stack.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE))
+            sock.sendall(HALVES[half])
+        for _ in range(3):
+            assert post(port, GOOD)[0] == 200
+
+
+def test_who_never_reads_the_answer_makes_room():
+    items = [f"{i:0>900}" for i in range(1000)]
+    large = Request(500.0, "laplace", 2.0, 1000).encode()
+    head = b"POST /select HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    whole = head + b"content-length: %d\r\n\r\n" % len(large) + large
+    server = Server(Catalogue(range(1000), items), max_answers=1000)
+    with serving(server, most=4) as number, ExitStack() as stack:
+        for _ in range(8):
+            sock = stack.enter_context(socket.socket())
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock.connect(("127.0.0.1", number))
+            sock.sendall(whole)
+        assert post(number, GOOD)[0] == 200
+
+
+def test_time_is_limited():
+    with serving(Server(Catalogue([1.0], ["a"])), seconds=0.3) as number:
+        for half in (b"", HALVES["half a head"]):
+            with socket.create_connection(("127.0.0.1", number), timeout=PATIENCE) as sock:
+                sock.sendall(half)
+                with suppress(ConnectionResetError):
+                    assert sock.recv(10) == b""
+        assert post(number, GOOD.replace(b'"k":3', b'"k":1'))[0] == 200
+
+
+def test_a_connection_is_used_again(port):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    for _ in range(3):
+        connection.request("POST", "/select", GOOD, {"content-type": "application/json"})
+        assert connection.getresponse().read()
+    connection.close()
 
 
 def test_a_failure_inside_shows_nothing_and_the_service_goes_on():
