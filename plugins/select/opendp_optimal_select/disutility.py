@@ -18,7 +18,7 @@ from opendp_optimal_select._checks import positive_float
 Disutility = Callable[[float], float]
 """A cost as a function of the distance between a user and an answer."""
 
-SMALLEST_RATE, LARGEST_RATE = 1e-50, 1e50
+SMALLEST_RATE, LARGEST_RATE = 1e-250, 1e250
 _LENGTHS = np.concatenate([np.geomspace(1e-9, 1e-2, 60), np.linspace(0.02, 40.0, 400)])
 _TAIL_LENGTHS = (20.0, 30.0, 45.0, 67.5, 101.25)
 _ROUNDING = 1e-12
@@ -31,8 +31,8 @@ def check_disutility(disutility: Disutility, *, epsilon: float) -> None:
     """Raise ``ValueError`` unless ``disutility`` meets the conditions of the theory.
 
     :param disutility: the function to look at, from distance to cost
-    :param epsilon: privacy per unit of distance, from 1e-50 to 1e50; the noise has length scale
-        ``1/epsilon``, and the disutility must grow more slowly than ``exp(epsilon * t)``
+    :param epsilon: privacy per unit of distance, from 1e-250 to 1e250; the noise has length
+        scale ``1/epsilon``, and the disutility must grow more slowly than ``exp(epsilon * t)``
 
     >>> check_disutility(lambda t: t**2, epsilon=1.0)
     >>> check_disutility(lambda t: t + 1, epsilon=1.0)

@@ -266,8 +266,8 @@ def _private_number(value: Any) -> float:
     value = value.item() if isinstance(value, np.generic) else value
     try:
         number = float(value)
-        exact = math.isfinite(number) and Fraction(value) == Fraction(number)
-    except (TypeError, ValueError, OverflowError):
+        exact = Fraction(value) == Fraction(number)
+    except (TypeError, ValueError, OverflowError):  # Fraction refuses NaN and infinity
         raise ValueError("value must be a finite number") from None
     if not exact:
         # Rounding moves values apart: what is lost then is more than is said.
