@@ -23,6 +23,10 @@ SHARE = 0.5
 MOST_TIGHT = 2000
 """Up to so many releases privacy loss distributions are composed; beyond, the theorems serve."""
 _SAFE = 1 + 1e-9
+_LOGARITHM = 2e-14
+"""The logarithms of binomial coefficients are off by less than this part of their size."""
+_WIDE = 40.0
+"""So many standard deviations from the mean the chances of a binomial count as a rest."""
 _STEPS = 60
 _CLOSE = 1e-4
 
@@ -38,13 +42,22 @@ def composed_delta(each: float, count: int, epsilon: float) -> float:
     if each * count <= epsilon:
         return 0.0
     most = min(count, math.floor((count - epsilon / each) / 2 + 1e-12))
-    at = np.arange(most + 1, dtype=np.float64)
+    # The terms are binomial chances: only those near their mean, or near the last, count.
+    mean = count / (1 + math.exp(each))
+    width = _WIDE * (1 + math.sqrt(mean))
+    if most > mean + width:
+        return 1.0
+    start = max(0, math.floor(min(most, mean) - width))
+    at = np.arange(start, most + 1, dtype=np.float64)
     choose = gammaln(count + 1) - gammaln(at + 1) - gammaln(count - at + 1)
     base = count * np.logaddexp(0.0, each)
     first = choose + (count - at) * each - base
     second = choose + epsilon + at * each - base
     terms = np.exp(first) * -np.expm1(np.minimum(second - first, 0.0))
-    return min(1.0, float(terms.sum()) * _SAFE)
+    # Below the mean each term is at most this part of the next: a geometric series.
+    part = start * math.exp(each) / (count - start + 1)
+    before = math.exp(first[0]) * part / (1 - part) if start else 0.0
+    return min(1.0, (float(terms.sum()) + before) * (_SAFE + _LOGARITHM * count))
 
 
 @lru_cache(maxsize=4096)

@@ -13,10 +13,14 @@ from opendp_optimal.advisor import accounting, moments
 from opendp_optimal.advisor.request import Bound, Candidate, Noise, Proposal, Remark, Request
 from opendp_optimal.errors import CertificateError, GapWarning, SolverError
 from opendp_optimal.measure.design import Design, integer_sensitivity
+from opendp_optimal.spec.exact import float_down
 from opendp_optimal.spec.loss import Loss, parse
+from opendp_optimal.spec.problem import MIN_EPSILON
 from opendp_optimal.table import NoiseTable
 
 TIGHT = "calibrated exactly; OpenDP's own map states a zCDP loss"
+LONG_STAIRCASE = 2e-3
+"""Below this epsilon noise is so long that its table takes seconds; its loss is known without."""
 FEW_GROWTHS = (1.08, 1.17, 1.27, 1.38, 1.5)
 """By what part tables are tried beyond what general composition allows."""
 
@@ -111,21 +115,35 @@ def _laplace(request: Request) -> Iterator[Candidate]:
 def _staircase(request: Request) -> Iterator[Proposal]:
     each = accounting.pure_share(request.epsilon, request.delta, request.releases)
     # Pure tables are made for the two losses whose best staircase is known.
-    shape = "l2" if request.loss.name == "l2" else "l1"
-    table = _solved(each, 0.0, shape, request)
-    if table is None:
-        return
+    known = request.loss.function is None and request.loss.name in ("l1", "l2")
+    shape = "l2" if moments.power(request.loss) == 2 else "l1"
+    if MIN_EPSILON <= each < LONG_STAIRCASE and not request.integer:
+        loss = _staircase_loss(each, request)
+    else:
+        table = _solved(each, 0.0, shape, request)
+        if isinstance(table, str):
+            yield _missing("staircase", table)
+            return
+        loss = _table_loss(table, request)
     yield Candidate(
         name="staircase",
-        loss=_table_loss(table, request),
+        loss=loss,
         constructor=_call(request, each, 0.0, parse(shape)),
         epsilon=each,
-        note="optimal pure noise" if shape == request.loss.name else "",
+        note="optimal pure noise" if known else "",
     )
-    if request.delta == 0 and shape == request.loss.name:
+    if request.delta == 0 and known:
         whole = _solved(request.epsilon, 0.0, shape, request)
-        if whole is not None:
+        if not isinstance(whole, str):
             yield from _bound(whole, request)
+
+
+def _staircase_loss(epsilon: float, request: Request) -> float:
+    return moments.real_loss("staircase", epsilon, 0.0, request.loss, request.sensitivity)
+
+
+def _missing(name: str, reason: str) -> Remark:
+    return Remark(text=f"{name} was not computed: {reason}")
 
 
 def _gaussian(request: Request) -> Candidate:
@@ -165,18 +183,21 @@ def _canonical(request: Request) -> Candidate:
 def _table(request: Request) -> Iterator[Proposal]:
     loss = moments.scaled(request.loss, 1.0 if request.integer else request.sensitivity)
     whole = _solved(request.epsilon, request.delta, loss, request)
-    if whole is None:
+    if isinstance(whole, str):
+        yield _missing("optimal table", whole)
         return
     best, epsilon, delta = whole, request.epsilon, request.delta
     if request.releases > 1:
         epsilon, delta = accounting.share(request.epsilon, request.delta, request.releases)
         found = _solved(epsilon, delta, loss, request)
-        if found is None:
+        if isinstance(found, str):
+            yield _missing("optimal table", found)
+            yield from _bound(whole, request)
             return
         best = found
         for growth in FEW_GROWTHS if 2 < request.releases <= accounting.MOST_TIGHT else ():
             more = _solved(epsilon * growth, delta, loss, request)
-            if more is None or not _fits(more, request):
+            if isinstance(more, str) or not _fits(more, request):
                 break
             best = more
         epsilon = best.epsilon
@@ -196,12 +217,19 @@ def _bound(table: NoiseTable, request: Request) -> Iterator[Bound]:
     """What a table proves of all noise; for several releases, of each of them alone."""
     if request.integer and table.kind != "integer":
         return  # real noise must hide more
-    unit = _unit(table, request)
+    power = 0 if table.kind == "integer" else moments.power(request.loss)
+    value = float_down(Fraction(table.lower) * Fraction(request.sensitivity) ** power)
     note = "all additive noise" + (", each release alone" if request.releases > 1 else "")
-    yield Bound(value=table.lower * unit, additive=True, note=note)
+    yield Bound(value=value, additive=True, note=note)
 
 
-def _solved(epsilon: float, delta: float, loss: str | Loss, request: Request) -> NoiseTable | None:
+def _solved(epsilon: float, delta: float, loss: str | Loss, request: Request) -> NoiseTable | str:
+    """A table for a share of the budget, or why there is none."""
+    if request.releases > accounting.MOST_TIGHT and epsilon < LONG_STAIRCASE:
+        return (
+            f"with {request.releases} releases the epsilon of each ({epsilon:.3g}) is below "
+            f"{LONG_STAIRCASE:g}, where a table takes long to solve"
+        )
     whole = None
     if request.integer:
         design = Design("scalar", epsilon, delta, Fraction(request.sensitivity))
@@ -214,13 +242,13 @@ def _solved(epsilon: float, delta: float, loss: str | Loss, request: Request) ->
 @lru_cache(maxsize=512)
 def _solved_once(
     epsilon: float, delta: float, loss: str | Loss, whole: int | None, gap: float
-) -> NoiseTable | None:
+) -> NoiseTable | str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GapWarning)
             return engine.solve(epsilon, delta, loss=loss, integer_sensitivity=whole, gap=gap)
-    except (ValueError, SolverError, CertificateError):
-        return None  # a share of the budget that is too small to solve for
+    except (ValueError, ArithmeticError, LookupError, SolverError, CertificateError) as error:
+        return str(error) or type(error).__name__
 
 
 def _fits(table: NoiseTable, request: Request) -> bool:
@@ -254,7 +282,7 @@ def _table_loss(table: NoiseTable, request: Request) -> float:
         unit = 1.0 if table.kind == "integer" else request.sensitivity
         return table.mean_loss(moments.scaled(loss, unit))
     if table.kind == "real":
-        return moments.real_loss("staircase", table.epsilon, 0.0, loss, request.sensitivity)
+        return _staircase_loss(table.epsilon, request)
     if table.cells == 1:
         return moments.discrete_laplace_loss(table.epsilon, loss)
     return math.inf

@@ -9,6 +9,7 @@ from opendp_optimal.cli.plots import COLOURS, draw_bars, new_figure, save
 from opendp_optimal.cli.terminal import (
     FAILED,
     figure,
+    figure_down,
     json_option,
     listed,
     loss_option,
@@ -112,7 +113,7 @@ def _print(advice: Advice) -> None:
         ),
     )
     for bound in advice.bounds:
-        click.echo(f"no loss below {figure(bound.value)}: {bound.note}")
+        click.echo(f"no loss below {figure_down(bound.value)}: {bound.note}")
     click.echo(f"use {best.name}:")
     click.echo(f"  {best.constructor}")
     if best.note:

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 import opendp_optimal
 from opendp_optimal.cli.plots import COLOURS, new_figure, save
 from opendp_optimal.cli.shapes import Shape, bars
-from opendp_optimal.cli.terminal import F, figure, note, print_json, working
+from opendp_optimal.cli.terminal import F, figure, figure_down, note, print_json, working
 from opendp_optimal.table.bounded_table import BoundedTable
 
 ROWS = 9
@@ -129,7 +129,7 @@ def lines(table: BoundedTable, width: int = 64) -> list[str]:
         axis,
         "",
         f"expected {table.loss.name} loss {figure(table.upper)}, no mechanism below "
-        f"{figure(table.lower)} (gap {100 * table.gap:.3g} %); at most "
+        f"{figure_down(table.lower)} (gap {100 * table.gap:.3g} %); at most "
         f"{figure(table.largest_conditional_loss)} at any one answer",
     ]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from opendp_optimal.cli.terminal import json_option, note, print_json, print_table
+from opendp_optimal.cli.terminal import figure_down, json_option, note, print_json, print_table
 from opendp_optimal.errors import TableFormatError
 from opendp_optimal.table import bounded_files
 from opendp_optimal.table import cache as tables
@@ -54,7 +54,8 @@ def list_(everything: bool, as_json: bool) -> None:
                 entry["file"],
                 *(_show(entry.get(key)) for key in ("epsilon", "delta", "loss")),
                 _show(entry.get("integer_sensitivity")),
-                *(_show(entry.get(key)) for key in ("upper", "lower")),
+                _show(entry.get("upper")),
+                figure_down(entry["lower"]) if "lower" in entry else "-",
             )
             for entry in entries
         ],

@@ -11,6 +11,7 @@ from opendp_optimal.cli.plots import draw_bars, new_figure, save
 from opendp_optimal.cli.solve import find
 from opendp_optimal.cli.terminal import (
     figure,
+    figure_down,
     gap_option,
     json_option,
     note,
@@ -64,9 +65,9 @@ def compare(
             [
                 (
                     row["mechanism"],
-                    _number(row["l1"]),
+                    _number(row["l1"], down=row["kind"] == "bound"),
                     _number(row["l1_ratio"], 4),
-                    _number(row["l2"]),
+                    _number(row["l2"], down=row["kind"] == "bound"),
                     _number(row["l2_ratio"], 4),
                 )
                 for row in rows
@@ -108,5 +109,7 @@ def _row(
     return row
 
 
-def _number(value: float | None, digits: int = 6) -> str:
-    return "-" if value is None else figure(value, digits)
+def _number(value: float | None, digits: int = 6, *, down: bool = False) -> str:
+    if value is None:
+        return "-"
+    return figure_down(value, digits) if down else figure(value, digits)

@@ -16,6 +16,7 @@ from opendp_optimal.cli.shapes import rivals, shape_of
 from opendp_optimal.cli.solve import find
 from opendp_optimal.cli.terminal import (
     figure,
+    figure_down,
     json_option,
     note,
     plot_option,
@@ -150,7 +151,7 @@ def demo(
         )
         click.echo(
             f"optimal {loss} noise: expected loss {figure(table.upper)}, no mechanism below "
-            f"{figure(table.lower)} (certified gap {100 * table.gap:.2g} %)\n"
+            f"{figure_down(table.lower)} (certified gap {100 * table.gap:.2g} %)\n"
             "counts are whole numbers: at small delta discrete Laplace noise is optimal for them"
         )
     if plot is not None:

@@ -11,6 +11,7 @@ from opendp_optimal.cli.shapes import Shape, bars, rivals, shape_of
 from opendp_optimal.cli.solve import find, summary
 from opendp_optimal.cli.terminal import (
     figure,
+    figure_down,
     gap_option,
     integer_option,
     json_option,
@@ -80,7 +81,7 @@ def show(
             click.echo(line)
         click.echo(
             f"\nexpected {table.loss.name} loss {figure(table.upper)}, no mechanism below "
-            f"{figure(table.lower)} (gap {100 * table.gap:.3g} %)"
+            f"{figure_down(table.lower)} (gap {100 * table.gap:.3g} %)"
         )
     if plot is not None:
         picture, (axis,) = new_figure(7.5, 4.5)

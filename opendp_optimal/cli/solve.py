@@ -12,6 +12,7 @@ import opendp_optimal
 from opendp_optimal.cli.terminal import (
     GAP_NOT_REACHED,
     figure,
+    figure_down,
     gap_option,
     integer_option,
     json_option,
@@ -52,7 +53,7 @@ def solve(
     if as_json:
         print_json({**facts, "seconds": round(seconds, 4)})
     else:
-        print_pairs([(name, _show(value)) for name, value in facts.items()])
+        print_pairs([(name, _show(name, value)) for name, value in facts.items()])
         note(f"took {seconds:.3f} s")
     return 0 if table.gap <= gap else GAP_NOT_REACHED
 
@@ -98,5 +99,7 @@ def summary(table: NoiseTable) -> dict[str, Any]:
     }
 
 
-def _show(value: Any) -> str:
-    return figure(value) if isinstance(value, float) else str(value)
+def _show(name: str, value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return figure_down(value) if name == "lower" else figure(value)

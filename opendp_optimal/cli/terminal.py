@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any, TypeVar
 
 import click
@@ -132,6 +133,19 @@ def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
 def figure(value: float, digits: int = 6) -> str:
     """Return a number in at most so many significant digits."""
     return f"{value:.{digits}g}"
+
+
+def figure_down(value: float, digits: int = 6) -> str:
+    """Return a lower bound in so many significant digits, which are nowhere above it.
+
+    >>> figure_down(0.95951775), figure(0.95951775)
+    ('0.959517', '0.959518')
+    """
+    if not math.isfinite(value):
+        return figure(value, digits)
+    rounded = Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(Decimal(value))
+    # Where printing the nearest float would show more, it shows what was rounded already.
+    return figure(float(rounded), digits)
 
 
 @contextmanager

@@ -63,7 +63,7 @@ def test_only_regular_files_of_bounded_size_are_read(tmp_path):
         files.read_regular(place, 7)
     with pytest.raises(FileNotFoundError):
         files.read_regular(tmp_path / "none")
-    with pytest.raises(OSError, match="folder|denied|directory"):
+    with pytest.raises(OSError, match=r"folder|denied|directory"):
         files.read_regular(tmp_path)
 
 

@@ -1,5 +1,7 @@
 """What the plugin proposes to the advisor."""
 
+from decimal import Decimal, localcontext
+
 import numpy as np
 import opendp.prelude as dp
 import pytest
@@ -8,6 +10,7 @@ import opendp_optimal_bayes
 from opendp_optimal import advise
 from opendp_optimal.advisor import Bound, Candidate, Request
 from opendp_optimal.plugins import load
+from opendp_optimal.spec.loss import parse
 from opendp_optimal_bayes.candidates import within_bounds
 
 
@@ -74,3 +77,28 @@ def test_losses_of_the_calls(integers):
         errors = np.array([abs(meas(x) - x) for x in rng.integers(0, 7, 1500).tolist()])
         # Six standard errors: false alarms once in a hundred million runs.
         assert abs(errors.mean() - candidate.loss) <= 6 * errors.std() / np.sqrt(1500)
+
+
+@pytest.mark.parametrize("loss", ["l1", "l2"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 24.0, 28.0, 32.0])
+def test_the_bound_by_the_theorem_is_below_the_exact_optimum(epsilon, loss):
+    prior = (0.5, 0.125, 0.0, 0.25, 0.125)
+    with localcontext(prec=60):
+        decay = (-Decimal(epsilon)).exp()
+        exact = Decimal(0)
+        for y in range(5):
+            share = (1 if y in (0, 4) else 1 - decay) / (1 + decay)
+            chances = [Decimal(p) * share * decay ** abs(x - y) for x, p in enumerate(prior)]
+            power = 1 if loss == "l1" else 2
+            exact += min(
+                sum(c * abs(x - d) ** power for x, c in enumerate(chances)) for d in range(5)
+            )
+        request = Request(
+            epsilon=epsilon, integer=True, bounds=(0, 4), loss=parse(loss), prior=prior
+        )
+        found = list(within_bounds(request))
+        (bound,) = [item for item in found if isinstance(item, Bound)]
+        assert exact * (1 - Decimal("2e-9")) <= Decimal(bound.value) <= exact
+        for candidate in found:
+            if isinstance(candidate, Candidate):
+                assert candidate.loss >= bound.value
