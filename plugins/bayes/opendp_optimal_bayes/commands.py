@@ -5,11 +5,12 @@ Exit codes: 0 done, 1 failed (also a theorem that does not hold), 2 bad argument
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from typing import Any
 
 import click
+
+from opendp_optimal.cli.terminal import json_text
 
 
 class _Polite(click.Group):
@@ -49,7 +50,7 @@ def geometric_command(n: int, decay: str, as_json: bool) -> None:
 
     rows = step_geometric_channel(n, decay=_fraction(decay)).rows
     if as_json:
-        click.echo(json.dumps([[str(v) for v in row] for row in rows]))
+        click.echo(json_text([[str(v) for v in row] for row in rows]))
         return
     width = max(len(str(v)) for row in rows for v in row)
     for row in rows:
@@ -78,7 +79,7 @@ def refine_command(n: int, t: int, decay: str, as_json: bool) -> int:
     there, back = refines(geometric, laplace), refines(laplace, geometric)
     if as_json:
         click.echo(
-            json.dumps(
+            json_text(
                 {
                     "n": n,
                     "t": t,

@@ -5,11 +5,12 @@ Exit codes: 0 done, 2 bad arguments.
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
 import click
+
+from opendp_optimal.cli.terminal import json_text
 
 
 class _Polite(click.Group):
@@ -71,7 +72,7 @@ def budget_command(
             }
         )
     if as_json:
-        click.echo(json.dumps({"releases": count, "noises": rows}))
+        click.echo(json_text({"releases": count, "noises": rows}))
         return
     click.echo(f"one person can touch {count} releases")
     for row in rows:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from opendp_optimal.files import read_regular
 
 
 @contextmanager
@@ -14,7 +17,7 @@ def csv_rows(path: Path) -> Iterator[Iterator[list[str]]]:
 
     :param path: the file
     """
-    with path.open(newline="", encoding="utf-8") as lines:
+    with io.StringIO(read_regular(path).decode(), newline="") as lines:
         try:
             yield csv.reader(lines)
         except csv.Error as error:

@@ -5,7 +5,6 @@ Exit codes: 0 done, 1 failed (also an audit that refutes the claim), 2 bad argum
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,8 @@ from typing import Any
 
 import click
 import opendp.prelude as dp
+
+from opendp_optimal.cli.terminal import drawable, json_text
 
 DISUTILITIES: dict[str, Callable[[float], float] | None] = {
     "identity": None,
@@ -61,7 +62,7 @@ def offsets_command(k: int, epsilon: float, disutility: str, as_json: bool) -> N
     points = offsets(k, epsilon=epsilon, disutility=h)
     value = cost(k, epsilon=epsilon, disutility=h)
     if as_json:
-        click.echo(json.dumps({"k": k, "epsilon": epsilon, "offsets": points, "cost": value}))
+        click.echo(json_text({"k": k, "epsilon": epsilon, "offsets": points, "cost": value}))
         return
     for point in points:
         click.echo(f"{point:+.9f}")
@@ -86,7 +87,7 @@ def ring_command(k: int, epsilon: float, tolerance: float, cells: int, as_json: 
     if as_json:
         fields = ("epsilon", "k", "lower", "upper", "offsets", "cells", "discretisation")
         report = {name: getattr(optimum, name) for name in fields}
-        click.echo(json.dumps({**report, "laplace": laplace, "programmes": optimum.programmes}))
+        click.echo(json_text({**report, "laplace": laplace, "programmes": optimum.programmes}))
         return
     click.echo(f"optimal client  {optimum.lower:.6f} to {optimum.upper:.6f} (certified)")
     click.echo(f"Laplace client  {laplace:.6f}")
@@ -122,7 +123,7 @@ def audit_command(k: int, epsilon: float, draws: int, false_alarm: float, as_jso
         )
     if as_json:
         fields = ("claimed", "proven", "draws", "false_alarm", "violated")
-        click.echo(json.dumps({name: getattr(report, name) for name in fields}))
+        click.echo(json_text({name: getattr(report, name) for name in fields}))
     else:
         click.echo(f"claimed {report.claimed:.6f}, proven at least {report.proven:.6f}")
         click.echo("REFUTED" if report.violated else "not refuted")
@@ -136,7 +137,11 @@ def plot_group() -> None:
 
 
 _output_option = click.option(
-    "--output", type=click.Path(path_type=Path), required=True, help="File to write."
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    callback=drawable,
+    help="File to write.",
 )
 
 
@@ -212,7 +217,7 @@ def ask_command(url: str, value: float, k: int, epsilon: float, as_json: bool) -
 
     answer = Client(epsilon, k).ask(value, http_transport(url))
     if as_json:
-        click.echo(json.dumps({"item": answer.item, "position": answer.position}))
+        click.echo(json_text({"item": answer.item, "position": answer.position}))
     else:
         click.echo(str(answer.item))
 

@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 from click.testing import CliRunner
@@ -59,3 +60,20 @@ def test_asking_nobody():
     result = run("ask", "--url", "http://127.0.0.1:9", "--value", 3)
     assert result.exit_code == 1
     assert "no answer from the service" in result.stderr
+
+
+def test_pictures_are_checked_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("opendp_optimal_select.ring.optimal_ring", None)
+    for place in ("none/x.png", "x.nonsense", "."):
+        for name in ("offsets", "cost", "ring"):
+            result = run("plot", name, "--output", tmp_path / place)
+            assert result.exit_code == 2, result.output
+            assert not result.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes")
+def test_a_pipe_is_no_catalogue(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    result = run("serve", "--catalogue", tmp_path / "pipe.csv")
+    assert result.exit_code != 0
+    assert "not a regular file" in result.output + str(result.exception)
