@@ -17,8 +17,10 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 CLI_HEAD = """# The command line
 
-`opendp-optimal COMMAND`. Results go to standard output, progress and remarks to standard error.
-`--json` prints results for machines. Plots need the extra `plot`.
+`opendp-optimal COMMAND`, or `python -m opendp_optimal COMMAND`. Results go to standard output,
+progress and remarks to standard error. `--json` prints results for machines; JSON has no infinite
+numbers, so a number that is not finite is `null`. Lower bounds are printed rounded down. Plots need
+the extra `plot`; where a file cannot be written, a command says so before it does any work.
 
 ## Exit codes
 
@@ -33,7 +35,8 @@ CLI_HEAD = """# The command line
 ## Environment
 
 `OPENDP_OPTIMAL_CACHE` is the folder in which tables are kept; by default it is the platform's
-cache folder for the user.
+cache folder for the user. Tables have the permissions of any new file there: whom the umask lets
+read them, can use them. Only regular files are read.
 """
 
 HOOKS_HEAD = """# Hooks
