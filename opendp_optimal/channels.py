@@ -11,6 +11,7 @@ import numpy as np
 
 from opendp_optimal.certify import channel as proofs
 from opendp_optimal.model.bounded import MOST_WEIGHTS
+from opendp_optimal.model.channel import on_a_line
 from opendp_optimal.model.channel_request import ChannelRequest
 from opendp_optimal.spec.problem import MAX_EPSILON, MIN_DELTA
 from opendp_optimal.table.channel_table import ChannelTable
@@ -45,7 +46,7 @@ def solve_channel(
     :param metric: metric[x, x']: distances; infinite for inputs that need not be hidden from each
         other. (epsilon, delta)-privacy of neighbours has 1 for neighbours and infinity for others
     :param delta: 0 for metric privacy
-    :param method: "auto", "interior" (delta > 0) or "highs"
+    :param method: "auto", "interior" (delta > 0, or inputs on a line) or "highs"
     :param tolerance: relative duality gap at which the interior-point method stops
     :param progress: called with a line of text at each step
 
@@ -84,7 +85,9 @@ def best_channel(
     from opendp_optimal.solvers.channel import run  # loaded only when needed
 
     above, below = request.above, request.below
-    program = below.program()
+    # On a line, where there is a method that needs all rows, they are not folded.
+    whole = below.program(fold=False)
+    program = whole if method != "highs" and on_a_line(whole) else below.program()
     solution = run(program, method=method, tolerance=tolerance, progress=progress)
     rows = proofs.private_rows(program.unfold(solution.weights), above, largest_mix=0.1)
     # At worst no prices at all, which prove what even the truth costs.

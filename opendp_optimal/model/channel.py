@@ -93,14 +93,18 @@ class ChannelProblem(Frozen):
         }
         return shapes == turned
 
-    def program(self) -> ChannelProgram:
-        """The programme for a solver, folded where there is a mirror symmetry."""
+    def program(self, fold: bool = True) -> ChannelProgram:
+        """The programme for a solver, folded where there is a mirror symmetry.
+
+        :param fold: whether to fold at all
+        """
+        fold = fold and self.mirrored
         cost = _floats(self.cost, self.denominator)
         inputs, outputs = cost.shape
-        kept = (inputs + 1) // 2 if self.mirrored else inputs
+        kept = (inputs + 1) // 2 if fold else inputs
         first, second = self.pairs[:, 0], self.pairs[:, 1]
         flips = np.zeros(len(self.pairs), bool)
-        if self.mirrored:
+        if fold:
             a, b = np.minimum(first, inputs - 1 - first), np.minimum(second, inputs - 1 - second)
             flips = (a != first) ^ (b != second)
             table = np.stack([a, b, flips], axis=1).astype(np.int64)
@@ -205,6 +209,19 @@ class ChannelProgram:
             middle = p[-1:]
             rows.insert(1, (middle + middle[:, ::-1]) / 2)
         return np.concatenate(rows)
+
+
+def on_a_line(program: ChannelProgram) -> bool:
+    """Whether a programme is pure and joins each input to the next ones in their order alone."""
+    return (
+        program.delta == 0
+        and not program.folded
+        and not len(program.caps)
+        and bool(np.all(program.shared == 1))
+        and len(program.first) > 0
+        and bool(np.all(np.abs(program.first - program.second) == 1))
+        and bool(np.any(program.cost > 0))
+    )
 
 
 @dataclass(frozen=True, eq=False)

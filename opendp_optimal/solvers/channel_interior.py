@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
@@ -30,7 +31,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass
-class _Iterate:
+class Iterate:
     """Primal variables, and the dual one of each: p z, s zs, t y, u price, v mu, and theta."""
 
     p: Floats  # weights, row after row, and the raise of the caps if there are any
@@ -46,17 +47,20 @@ class _Iterate:
     theta: Floats
 
     def primal(self) -> tuple[Floats, ...]:
+        """All that must stay positive of the primal side."""
         return (self.p, self.s, self.t, self.u, self.v)
 
     def dual(self) -> tuple[Floats, ...]:
+        """The partner of each of these."""
         return (self.z, self.zs, self.y, self.price, self.mu)
 
-    def moved(self, step: _Iterate, along_primal: float, along_dual: float) -> _Iterate:
+    def moved(self, step: Iterate, along_primal: float, along_dual: float) -> Iterate:
+        """Some way along a step."""
         out = {}
         for f in fields(self):
             along = along_primal if f.name in "pstuv" else along_dual
             out[f.name] = getattr(self, f.name) + along * getattr(step, f.name)
-        return _Iterate(**out)
+        return Iterate(**out)
 
 
 def _dot(left: tuple[Floats, ...], right: tuple[Floats, ...]) -> float:
@@ -66,6 +70,23 @@ def _dot(left: tuple[Floats, ...], right: tuple[Floats, ...]) -> float:
 def _reach(parts: tuple[Floats, ...], steps: tuple[Floats, ...]) -> float:
     worst = max(float((-d / x).max(initial=0.0)) for x, d in zip(parts, steps, strict=True))
     return min(1.0, 1 / worst) if worst > 0 else 1.0
+
+
+class NewtonSystem(Protocol):
+    """What the loop needs of a programme."""
+
+    program: ChannelProgram
+    cost: Floats
+    rows: int
+    outputs: int
+    n: int
+    elastic: int
+
+    def factor(self, x: Iterate) -> None:
+        """Factor the Newton matrix at an iterate."""
+
+    def direction(self, x: Iterate, target: tuple[Floats, ...]) -> Iterate:
+        """The Newton step that changes the complementarity products by ``target``."""
 
 
 class _Newton:
@@ -133,7 +154,7 @@ class _Newton:
     def spread(self, theta: Floats) -> Floats:
         return np.append(np.repeat(theta, self.outputs), [0.0] * self.elastic)
 
-    def factor(self, x: _Iterate) -> None:
+    def factor(self, x: Iterate) -> None:
         """Assemble and factor the Newton matrix at an iterate."""
         growth = self.program.grown
         self.alpha, self.beta = x.zs / x.s, x.y / x.t
@@ -187,7 +208,7 @@ class _Newton:
         scale = self.scale if right.ndim == 1 else self.scale[:, None]
         return self.band.solve(right * scale) * scale
 
-    def direction(self, x: _Iterate, target: tuple[Floats, ...]) -> _Iterate:
+    def direction(self, x: Iterate, target: tuple[Floats, ...]) -> Iterate:
         """The Newton step that changes the complementarity products by ``target``."""
         rp, rs, rt, ru, rv = target
         push_s, push_t = rs / x.s, rt / x.t
@@ -207,7 +228,7 @@ class _Newton:
         ds = lift - self.w * dprice[:, None] + self.kappa * g
         dv = short - self.caps @ dp
         dmu = (rv - x.mu * dv) / x.v
-        return _Iterate(
+        return Iterate(
             p=dp,
             s=ds,
             t=ds - g,
@@ -222,7 +243,7 @@ class _Newton:
         )
 
 
-def _start(newton: _Newton) -> _Iterate:
+def _start(newton: _Newton) -> Iterate:
     """Rows that lean half as far as they may: strictly private, whatever the pairs."""
     program = newton.program
     least = np.log(program.growth).min(initial=1.0)
@@ -261,7 +282,7 @@ def _start(newton: _Newton) -> _Iterate:
     reduced = newton.cost + newton.transpose(y) + newton.caps.T @ mu
     theta = reduced[: newton.n].reshape(newton.rows, -1).min(axis=1)
     theta -= float(program.cost.max()) / 4
-    return _Iterate(
+    return Iterate(
         p=weights,
         s=s,
         t=np.maximum(-g, 0.0) + margin,
@@ -276,7 +297,7 @@ def _start(newton: _Newton) -> _Iterate:
     )
 
 
-def _step(newton: _Newton, x: _Iterate) -> _Iterate:
+def _step(newton: NewtonSystem, x: Iterate) -> Iterate:
     primal, dual = x.primal(), x.dual()
     products = _dot(primal, dual)
     mean = products / sum(part.size for part in primal)
@@ -338,12 +359,20 @@ def solve_interior(
     )
     newton = _Newton(scaled, penalty)
     with threadpool_limits(1, "blas"):
-        return _follow(newton, _start(newton), tolerance, unit, progress or (lambda _: None))
+        return follow(newton, _start(newton), tolerance, unit, progress or (lambda _: None))
 
 
-def _follow(
-    newton: _Newton, x: _Iterate, tolerance: float, unit: float, progress: Progress
+def follow(
+    newton: NewtonSystem, x: Iterate, tolerance: float, unit: float, progress: Progress
 ) -> ChannelSolution:
+    """Take steps from a start until the gap is closed, or cannot be.
+
+    :param newton: the programme and its Newton systems
+    :param x: where to start, with all parts positive
+    :param tolerance: relative duality gap at which to stop
+    :param unit: of the costs
+    :param progress: called with a line of text at every step
+    """
     status, best, stalled, iteration = "limit", np.inf, 0, 0
     for iteration in range(_LIMIT):
         value = float(newton.cost @ x.p)

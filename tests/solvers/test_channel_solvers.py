@@ -115,6 +115,36 @@ def test_the_interior_point_method_needs_a_delta():
         run(random_problem(0, delta=0.0).program(), method="interior")
 
 
+def line_problem(seed, inputs, outputs, epsilon):
+    """Pure privacy along a line, with steps of different lengths, some of them one way only."""
+    draw = np.random.default_rng(seed)
+    cost = draw.integers(0, 100, (inputs, outputs)).tolist()
+    pairs = [(x, x + 1) for x in range(inputs - 1)]
+    pairs += [(x + 1, x) for x in range(inputs - 1) if draw.random() < 0.9]
+    exponents = epsilon * draw.choice([0.25, 1.0, 3.0], len(pairs))
+    return ChannelProblem(cost, 100, np.array(pairs), exponents, exponents, 0.0)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**32), st.integers(2, 12), st.integers(2, 12), st.floats(1e-3, 8.0))
+def test_the_method_on_a_line_finds_the_optimum(seed, inputs, outputs, epsilon):
+    problem = line_problem(seed, inputs, outputs, epsilon)
+    program = problem.program(fold=False)
+    found = run(program, method="interior")
+    best = run(program, method="highs")
+    scale = max(1e-3, best.primal)
+    check(problem, found, 1e-5 * scale)
+    assert found.primal == pytest.approx(best.primal, abs=1e-5 * scale)
+
+
+def test_long_lines_are_not_left_to_highs():
+    said = []
+    problem = line_problem(3, 25, 25, 0.5)
+    found = run(problem.program(fold=False), progress=said.append)
+    assert said[0].startswith("step 0: gap")
+    assert found.primal - found.dual < 1e-7 * found.primal
+
+
 def test_progress_is_reported():
     said = []
     run(random_problem(1).program(), progress=said.append)

@@ -1,0 +1,155 @@
+"""The interior-point method for pure privacy on a line, where each input is joined to the next.
+
+Without budgets the constraints P(y|x) <= growth P(y|x') join inputs at one output only. The Newton
+matrix falls apart into a tridiagonal block for each output, and the blocks are joined by nothing
+but the sums of rows. Near the optimum these blocks are nearly singular: whole columns can be scaled
+at no cost. So their Cholesky factors are computed without a subtraction, which keeps all digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky
+from threadpoolctl import threadpool_limits
+
+from opendp_optimal.model.channel import ChannelProgram, ChannelSolution, Floats
+from opendp_optimal.solvers.channel_interior import Iterate, follow
+
+Progress = Callable[[str], None]
+
+
+class _Newton:
+    """Operators of one programme, and its Newton systems; arrays have a row for each input."""
+
+    def __init__(self, program: ChannelProgram) -> None:
+        self.elastic = 0
+        self.program = program
+        self.cost = program.cost.ravel()
+        self.rows, self.outputs = program.cost.shape
+        self.n = self.rows * self.outputs
+        # The pair from each input to the next, and back; the last number is for none.
+        none = len(program.first)
+        self.up, self.down = (np.full(self.rows - 1, none) for _ in "ud")
+        rises = program.first < program.second
+        self.up[program.first[rises]] = np.flatnonzero(rises)
+        self.down[program.second[~rises]] = np.flatnonzero(~rises)
+        growth = np.append(program.growth, 1.0)[:, None]
+        self.grow_up, self.grow_down = growth[self.up], growth[self.down]
+        self.round_trip = np.expm1(np.log(self.grow_up) + np.log(self.grow_down))
+
+    def apply(self, p: Floats) -> Floats:
+        return self.program.terms(p.reshape(self.rows, self.outputs))
+
+    def transpose(self, y: Floats) -> Floats:
+        padded = np.concatenate([y, np.zeros((1, self.outputs))])
+        up, down = padded[self.up], padded[self.down]
+        out = np.zeros((self.rows, self.outputs))
+        out[:-1] += up - self.grow_down * down
+        out[1:] += down - self.grow_up * up
+        return out.ravel()
+
+    def masses(self, p: Floats) -> Floats:
+        return np.asarray(p.reshape(self.rows, self.outputs).sum(axis=1))
+
+    def spread(self, theta: Floats) -> Floats:
+        return np.repeat(theta, self.outputs)
+
+    def factor(self, x: Iterate) -> None:
+        """Factor the blocks at an iterate: ``diagonal`` and, negative, ``across`` of each."""
+        self.h = x.y / x.t
+        padded = np.concatenate([self.h, np.zeros((1, self.outputs))])
+        up, down = padded[self.up], padded[self.down]
+        own = (x.z / x.p).reshape(self.rows, self.outputs)
+        here, there = up + self.grow_down**2 * down, self.grow_up**2 * up + down
+        both = up * down * self.round_trip**2
+        joined = self.grow_up * up + self.grow_down * down
+        base = own.copy()  # with what the inputs before leave of a block's diagonal
+        square = np.empty_like(own)
+        for i in range(self.rows - 1):
+            square[i] = base[i] + here[i]
+            base[i + 1] += (base[i] * there[i] + both[i]) / square[i]
+        square[-1] = base[-1]
+        self.square, self.share = square, joined / square[:-1]
+        # How far the two terms of neighbours are from 0 for each unit of the second.
+        self.short_up = -self.grow_up * base[:-1] - self.grow_down * down * self.round_trip
+        self.short_down = base[:-1] - up * self.round_trip
+        # The sum of all inverses: an entry is the product of shares up to its diagonal one.
+        sums = np.zeros((self.rows, self.rows))
+        row = np.zeros((self.rows, self.outputs))
+        row[-1] = 1 / square[-1]
+        sums[-1, -1] = row[-1].sum()
+        for i in range(self.rows - 2, -1, -1):
+            row[i] = 1 / square[i] + self.share[i] ** 2 * row[i + 1]
+            row[i + 1 :] *= self.share[i]
+            sums[i, i:] = row[i:].sum(axis=1)
+        self.schur = cholesky(np.triu(sums, 1).T + np.triu(sums), lower=True, check_finite=False)
+
+    def solve(self, right: Floats) -> tuple[Floats, Floats]:
+        """The solution v, and its terms, which are accurate however small they are."""
+        out = right.reshape(self.rows, self.outputs).copy()
+        for i in range(self.rows - 1):
+            out[i + 1] += self.share[i] * out[i]
+        kept = out[:-1] / self.square[:-1]
+        out /= self.square
+        for i in range(self.rows - 2, -1, -1):
+            out[i] += self.share[i] * out[i + 1]
+        after = out[1:] / self.square[:-1]
+        terms = np.empty((len(self.program.first) + 1, self.outputs))
+        terms[self.up] = kept + self.short_up * after
+        terms[self.down] = self.short_down * after - self.grow_down * kept
+        return out.ravel(), terms[:-1]
+
+    def _prices_of_sums(self, lack: Floats) -> Floats:
+        return np.asarray(cho_solve((self.schur, True), lack, check_finite=False))
+
+    def direction(self, x: Iterate, target: tuple[Floats, ...]) -> Iterate:
+        """The Newton step that changes the complementarity products by ``target``."""
+        rp, rs, rt, ru, rv = target
+        push = rt / x.t
+        force = rp / x.p - self.transpose(push)
+        missing = 1 - self.masses(x.p)
+        dtheta = self._prices_of_sums(missing - self.masses(self.solve(force)[0]))
+        dp, terms = self.solve(force + self.spread(dtheta))
+        # Sums of rows lose digits that the terms do not: what they lack is added twice more.
+        for _ in range(2):
+            more = self._prices_of_sums(missing - self.masses(dp))
+            parts = self.solve(self.spread(more))
+            dtheta, dp, terms = dtheta + more, dp + parts[0], terms + parts[1]
+        dy = push + self.h * terms
+        dz = self.transpose(dy) - self.spread(dtheta)
+        return Iterate(dp, rs, -terms, ru, rv, dz, rs, dy, ru, rv, dtheta)
+
+
+def solve_line(
+    program: ChannelProgram, *, tolerance: float = 1e-8, progress: Progress | None = None
+) -> ChannelSolution:
+    """Solve to a relative duality gap.
+
+    :param program: what to solve, on a line
+    :param tolerance: relative duality gap at which to stop
+    :param progress: called with a line of text at every step
+    """
+    unit = float(program.cost.max()) or 1.0
+    newton = _Newton(replace(program, cost=program.cost / unit))
+    with threadpool_limits(1, "blas"):
+        found = follow(newton, _start(newton), tolerance, unit, progress or (lambda _: None))
+    return replace(found, budget_price=np.zeros(len(program.first)))
+
+
+def _start(newton: _Newton) -> Iterate:
+    """Rows that lean half as far as they may, and prices that make all products alike."""
+    program = newton.program
+    least = float(np.log(program.growth).min())
+    shape = program.cost - program.cost.min(axis=1, keepdims=True)
+    shape = shape / max(float(shape.max()), 1e-300)
+    p = np.exp(-0.4 * min(least, 8.0) * shape)
+    p /= p.sum(axis=1, keepdims=True)
+    t = -program.terms(p)
+    y = 0.1 * float((program.cost * p).sum()) / t.size / t
+    reduced = newton.cost + newton.transpose(y)
+    theta = reduced.reshape(newton.rows, -1).min(axis=1) - float(program.cost.max()) / 4
+    z, none = reduced - newton.spread(theta), np.zeros(0)
+    return Iterate(p.ravel(), none, t, none, none, z, none, y, none, none, theta)
