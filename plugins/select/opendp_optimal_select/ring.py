@@ -11,10 +11,13 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
+from opendp_optimal.errors import CertificateError
 from opendp_optimal_select._checks import positive_float, positive_integer
+from opendp_optimal_select.noise import FloatArray
+from opendp_optimal_select.ring_boxes import BoundedBox, Box, Gaps, least_bound
 from opendp_optimal_select.ring_certificate import RingDensity, density_from, lower_bound
 from opendp_optimal_select.ring_laplace import laplace_ring
 from opendp_optimal_select.ring_shape import CellModel, rate_bounds
@@ -44,6 +47,7 @@ class RingOptimum:
     :param discretisation: how much of ``lower`` is given away to the width of the cells, at most,
         for the best shape
     :param programmes: how many linear programmes were solved
+    :param boxes: the proof of ``lower``: boxes of shapes that cover all of them
     """
 
     epsilon: float
@@ -55,6 +59,60 @@ class RingOptimum:
     cells: int
     discretisation: float
     programmes: int
+    boxes: tuple[BoundedBox, ...] = field(default=(), repr=False)
+
+    def verify(self) -> None:
+        """Prove both bounds again, from the client and the boxes alone, without a solver.
+
+        :raises CertificateError: if a field is not what the others prove
+
+        >>> optimal_ring(1, epsilon=1.0, cells=8).verify()
+        """
+        try:
+            wrong = self._wrong()
+        except (ArithmeticError, AttributeError, TypeError, ValueError, IndexError) as error:
+            raise CertificateError(f"the optimum is damaged: {type(error).__name__}") from None
+        if wrong:
+            raise CertificateError(f"{', '.join(wrong)} must be what the others prove")
+
+    def _wrong(self) -> list[str]:
+        """Return the names of the fields that the others contradict."""
+        rate_lower, rate_upper = rate_bounds(positive_float("epsilon", self.epsilon))
+        model = self.density.model
+        model.__post_init__()
+        least, seen = least_bound(self.k, self.boxes, rate_upper)
+        private = len(self.density.logs) == len(model.widths) and self.density.keeps(rate_lower)
+        right = {
+            "k": len(model.gaps) == self.k,
+            "density": private and model.rate == rate_upper,
+            "upper": self.upper == _in_radians_above(self.density),
+            "lower": self.lower == _in_radians_below(least) and self.lower <= self.upper,
+            "offsets": self.offsets == _offsets_of(model.gaps),
+            "cells": all(entry.cells == self.cells for entry in self.boxes),
+            "discretisation": self.discretisation
+            == _given_away(model.gaps, rate_upper, self.cells),
+            # All boxes, Laplace's answers and the best shape again; one box may be done again.
+            "programmes": self.programmes == seen + 2 or (self.k == 1 and self.programmes > 3),
+        }
+        return [name for name, holds in right.items() if not holds]
+
+
+def _in_radians_above(density: RingDensity) -> float:
+    return float_above(2 * PI_UPPER * density.cost_above())
+
+
+def _in_radians_below(bound: float) -> float:
+    return float_below(2 * PI_LOWER * max(Fraction(0), Fraction(bound)))
+
+
+def _offsets_of(gaps: Gaps) -> tuple[float, ...]:
+    positions = itertools.accumulate(gaps[:-1], initial=Fraction(0))
+    return tuple(2.0 * math.pi * float(a) for a in positions)
+
+
+def _given_away(gaps: Gaps, rate: Fraction, cells: int) -> float:
+    widest = max(gaps) / (2 * cells)
+    return float(2 * PI_UPPER * rate * widest * widest / 12)
 
 
 def optimal_ring(
@@ -113,11 +171,11 @@ class _Search:
         self.best_cost = math.inf
         self.best: RingDensity | None = None
         self._order = itertools.count()
-        self._boxes: list[tuple[float, int, tuple[Fraction, ...], tuple[Fraction, ...]]] = []
+        self._boxes: list[tuple[float, int, BoundedBox]] = []
 
     def start(self) -> None:
         """Put the box of all shapes, and Laplace's own answers, in the search."""
-        self._push((Fraction(1, 4),) * (self.k - 1), (Fraction(1, 4),) * (self.k - 1))
+        self._push(Box.of_all(self.k))
         self._try(self._laplace_gaps())
 
     def width(self) -> float:
@@ -126,19 +184,14 @@ class _Search:
 
     def refine(self) -> None:
         """Halve the box with the lowest bound along its longest side."""
-        _, _, centre, radius = heapq.heappop(self._boxes)
+        box = heapq.heappop(self._boxes)[2].box
         if self.k == 1:
             # Nothing to split: the one box is the one shape.
             self.cells *= 2
-            self._push((), ())
+            self._push(box)
             return
-        axis = max(range(self.k - 1), key=lambda j: radius[j])
-        half = radius[axis] / 2
-        for sign in (-1, 1):
-            moved = tuple(c + sign * half if j == axis else c for j, c in enumerate(centre))
-            shrunk = tuple(half if j == axis else r for j, r in enumerate(radius))
-            if self._needed(moved, shrunk):
-                self._push(moved, shrunk)
+        for half in box.halves():
+            self._push(half)
 
     def result(self) -> RingOptimum:
         """Return the enclosure in radians, rounded outwards."""
@@ -146,20 +199,17 @@ class _Search:
         self.bound_cells = self.cells
         self._polish()
         model = self.best.model
-        upper = float_above(2 * PI_UPPER * self.best.cost_above())
-        lower = float_below(2 * PI_LOWER * max(Fraction(0), Fraction(self._boxes[0][0])))
-        positions = itertools.accumulate(model.gaps[:-1], initial=Fraction(0))
-        widest = max(model.gaps) / (2 * self.bound_cells)
         return RingOptimum(
             epsilon=self.epsilon,
             k=self.k,
-            lower=lower,
-            upper=upper,
-            offsets=tuple(2.0 * math.pi * float(a) for a in positions),
+            lower=_in_radians_below(self._boxes[0][0]),
+            upper=_in_radians_above(self.best),
+            offsets=_offsets_of(model.gaps),
             density=self.best,
             cells=self.bound_cells,
-            discretisation=float(2 * PI_UPPER * self.rate_upper * widest * widest / 12),
+            discretisation=_given_away(model.gaps, self.rate_upper, self.bound_cells),
             programmes=self.programmes,
+            boxes=tuple(entry for _, _, entry in self._boxes),
         )
 
     def _polish(self) -> None:
@@ -173,30 +223,15 @@ class _Search:
         inner = [Fraction((b - a) / (2.0 * math.pi)) for a, b in itertools.pairwise(points)]
         return (*inner, 1 - sum(inner, Fraction(0)))
 
-    def _needed(self, centre: tuple[Fraction, ...], radius: tuple[Fraction, ...]) -> bool:
-        """Return whether the box holds a shape whose last gap is the largest.
+    def _push(self, box: Box) -> None:
+        gaps, moved = box.shape()
+        bound, forward, backward = self._try(gaps)
+        entry = BoundedBox(box, self.cells, tuple(forward.tolist()), tuple(backward.tolist()))
+        bound = float_below(Fraction(bound) - moved)
+        heapq.heappush(self._boxes, (bound, next(self._order), entry))
 
-        Every shape can be rotated so that it is; of three gaps, a reflection orders the others.
-        """
-        low = [c - r for c, r in zip(centre, radius, strict=True)]
-        if 1 - sum(low, Fraction(0)) < max(low):
-            return False
-        return self.k != 3 or low[0] <= centre[1] + radius[1]
-
-    def _push(self, centre: tuple[Fraction, ...], radius: tuple[Fraction, ...]) -> None:
-        widest = max(radius, default=Fraction(0))
-        shape, reach = centre, widest
-        if sum(shape, Fraction(0)) > 1:
-            shape = tuple(c - r for c, r in zip(centre, radius, strict=True))
-            reach = 2 * widest
-        # Gaps off by at most `reach` move answers, after rotating half way, by half their sum.
-        displacement = reach * (self.k - 1) / 2
-        bound = self._try((*shape, 1 - sum(shape, Fraction(0))))
-        bound = float_below(Fraction(bound) - displacement)
-        heapq.heappush(self._boxes, (bound, next(self._order), centre, radius))
-
-    def _try(self, gaps: tuple[Fraction, ...]) -> float:
-        """Solve one shape; keep it if it is the best so far; return its lower bound."""
+    def _try(self, gaps: Gaps) -> tuple[float, FloatArray, FloatArray]:
+        """Solve one shape; keep it if it is the best so far; return its bound and multipliers."""
         model = CellModel(gaps, self.rate_upper, self.cells)
         masses, forward, backward = model.solve()
         self.programmes += 1
@@ -206,4 +241,4 @@ class _Search:
             cost = float_above(density.cost_above())
             if cost < self.best_cost:
                 self.best_cost, self.best = cost, density
-        return bound
+        return bound, forward, backward

@@ -21,6 +21,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_matrix
 
+from opendp_optimal.table.certified import frozen_array
 from opendp_optimal_select.noise import FloatArray
 from opendp_optimal_select.rounding import (
     PI_LOWER,
@@ -56,6 +57,10 @@ class CellModel:
         if sum(self.gaps) != 1 or any(gap != 0 and gap < _SMALLEST for gap in self.gaps):
             raise ValueError(f"gaps must add up to 1, each 0 or at least {float(_SMALLEST)}")
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return the fields alone: what is computed from them is computed again in a copy."""
+        return {"gaps": self.gaps, "rate": self.rate, "cells": self.cells}
+
     @cached_property
     def exact_widths(self) -> tuple[Fraction, ...]:
         """Width of each half gap's cells, one per gap that is not empty."""
@@ -79,7 +84,7 @@ class CellModel:
     def costs_below(self) -> FloatArray:
         """Lower bounds, cell by cell, on the mean distance to the nearest answer."""
         pairs = zip(self.middles, self.widths, strict=True)
-        return np.array([float_below(c - self.rate * w * w / 12) for c, w in pairs])
+        return frozen_array(np.array([float_below(c - self.rate * w * w / 12) for c, w in pairs]))
 
     @cached_property
     def ratios_above(self) -> tuple[FloatArray, FloatArray]:
@@ -96,7 +101,7 @@ class CellModel:
                 if key not in known:
                     known[key] = self._ratio_above(*key)
             forward[i], backward[i] = known[w, following], known[following, w]
-        return forward, backward
+        return frozen_array(forward), frozen_array(backward)
 
     def _ratio_above(self, width: Fraction, other: Fraction) -> float:
         """Bound the mass of a cell over that of its neighbour, for rate at most ``self.rate``."""
