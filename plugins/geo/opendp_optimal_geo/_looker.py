@@ -24,7 +24,7 @@ from opendp_optimal_geo.noise import (
     smallest_rate,
 )
 from opendp_optimal_geo.prices import Ledger, Ticks, Users, pick, put
-from opendp_optimal_geo.scores import SCORE_ERROR, Score
+from opendp_optimal_geo.scores import Score, score_error
 
 FloatArray = NDArray[np.float64]
 Grid = NDArray[np.int32]
@@ -72,14 +72,13 @@ class Steward(Protocol):
 def lipschitz(dimension: int) -> float:
     """Return by how much a rounded score can change per unit of distance between grid points.
 
-    A score rounded to 1/256 of the grid, with floating-point errors of at most 2^-44 of the largest
-    coordinate (2^31 grid steps), changes by at most its distance plus ``2^-8 + 2 * 2^-13 sqrt(d)``
-    grid steps; different grid points are at least one grid step apart.
+    A score rounded to 1/256 of the grid, with floating-point errors of at most ``score_error(d)`` of
+    the largest coordinate (2^31 grid steps), changes by at most its distance plus ``2^-8`` and two
+    such errors in grid steps; different grid points are at least one grid step apart.
 
     :param dimension: length of the points
     """
-    # Sums of many squares lose up to half an ulp for each.
-    error = SCORE_ERROR * 2.0**31 * math.sqrt(dimension) * max(1.0, dimension / 1024.0)
+    error = score_error(dimension) * 2.0**31
     return (1.0 + 1.0 / SCORE_STEPS + 2.0 * error) * (1.0 + 2.0**-40)
 
 
@@ -99,8 +98,8 @@ class GridLooker:
     :param component: name of the data
     """
 
-    steward: Steward
-    data: Grid | Clients
+    steward: Steward = field(repr=False)
+    data: Grid | Clients = field(repr=False)
     grid: float
     dimension: int
     score_of: Score
@@ -280,7 +279,7 @@ class GridLooker:
         else:
             spread = self.scale(users, weights) * gaussian_radius(size, beta)
         rounding = self.step * (math.sqrt(size) / 2.0 if self.columns else 1.0)
-        rounding += self.grid * SCORE_ERROR * 2.0**31
+        rounding += self.grid * score_error(self.dimension) * 2.0**31
         return spread * (1.0 + 1e-9) + rounding
 
     def _laplace(self, look: int, beta: float) -> float:

@@ -15,6 +15,13 @@ from opendp_optimal_geo._checks import location, number, positive
 
 FloatArray = NDArray[np.float64]
 
+LARGEST = 2.0**100
+"""Coordinates are at most this: their squares, and sums of many squares, are finite floats."""
+LATTICE_BITS = 40
+"""Corners are rounded to this many binary digits of the largest coordinate."""
+SMALLEST_STEP = -60
+"""Corners are rounded to at least this power of two: products of lengths do not underflow."""
+
 
 def rectangle(centre: Any, width: float, height: float, *, angle: float = 0.0) -> Polygon:
     """Return a rectangle.
@@ -49,7 +56,9 @@ def check_region(region: Any, *, name: str = "region") -> BaseGeometry:
         raise ValueError(f"{name} ({region.wkt}) must not be empty")
     if not np.isfinite(shapely.get_coordinates(region)).all():
         raise ValueError(f"{name} must have finite coordinates")
-    with np.errstate(all="ignore"):  # coordinates may overflow on the way to being refused
+    if (extent := float(np.abs(region.bounds).max())) > LARGEST:
+        raise ValueError(f"{name} (coordinates up to {extent:g}) must be within {LARGEST:g}")
+    with np.errstate(all="ignore"):
         valid, area = region.is_valid, region.area
         reason = "" if valid else shapely.is_valid_reason(region)
     if not valid:
@@ -57,6 +66,37 @@ def check_region(region: Any, *, name: str = "region") -> BaseGeometry:
     if not 0.0 < area < math.inf:
         raise ValueError(f"{name} (area {area}) must have a positive, finite area")
     return region
+
+
+def settle(region: BaseGeometry, *, name: str = "region") -> BaseGeometry:
+    """Return a region with its corners on a lattice; repeated corners are left out.
+
+    The lattice has 2^-40 of the largest coordinate, and 2^-60 at least. On it the length of an edge
+    is exact, no product of lengths underflows, and GEOS decides sides without error: what is
+    computed about any point is as exact as floats can be.
+
+    :param region: a checked region
+    :param name: what the argument is called
+    """
+    extent = float(np.abs(region.bounds).max())
+    step = 2.0 ** max(math.frexp(extent)[1] - LATTICE_BITS, SMALLEST_STEP)
+    parts = []
+    for part in shapely.get_parts(region):
+        shell, *holes = (_corners(ring, step) for ring in shapely.get_rings(part))
+        if shell is not None:
+            parts.append(Polygon(shell, [hole for hole in holes if hole is not None]))
+    settled = MultiPolygon(parts) if len(parts) > 1 else Polygon(*parts)
+    if not settled.area > 0.0:
+        raise ValueError(f"{name} (area {region.area:g}) must be wider than {step:g}")
+    return settled
+
+
+def _corners(ring: BaseGeometry, step: float) -> FloatArray | None:
+    """Return the corners of a ring on the lattice; None if fewer than three are left."""
+    corners = np.rint(shapely.get_coordinates(ring) / step) * step
+    changed = np.any(corners[1:] != corners[:-1], axis=1)
+    corners = corners[np.concatenate([[True], changed])]
+    return corners if len(corners) > 3 else None
 
 
 def rectangle_frame(region: BaseGeometry) -> tuple[FloatArray, FloatArray, FloatArray] | None:
@@ -71,10 +111,11 @@ def rectangle_frame(region: BaseGeometry) -> tuple[FloatArray, FloatArray, Float
         return None
     first, second = corners[1] - corners[0], corners[3] - corners[0]
     size = float(np.hypot(*first)), float(np.hypot(*second))
+    if min(size) < 2.0**SMALLEST_STEP:
+        return None
     skew = abs(float(first @ second)) / (size[0] * size[1])
-    if skew > 1e-12 or float(np.abs(corners[0] + first + second - corners[2]).max()) > 1e-9 * max(
-        size
-    ):
+    gap = float(np.abs(corners[0] + first + second - corners[2]).max())
+    if not (skew <= 1e-12 and gap <= 1e-9 * max(size)):
         return None
     axis = first / size[0]
     axes = np.array([axis, (-axis[1], axis[0])])
@@ -98,6 +139,7 @@ def threshold_shift(region: BaseGeometry, scale: float) -> float:
     if frame is not None:
         length, width = 2.0 * frame[1]
         return -_rectangle_share(float(length), float(width), scale) * scale
+    region = settle(region)
     area = region.area
 
     def surplus(a: float) -> float:

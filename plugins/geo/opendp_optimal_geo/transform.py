@@ -19,7 +19,7 @@ from opendp_optimal_geo._opendp import (
     user_distance,
 )
 from opendp_optimal_geo.projection import project
-from opendp_optimal_geo.scores import SCORE_ERROR, DistanceTo, Score, SignedDistance
+from opendp_optimal_geo.scores import DistanceTo, Score, SignedDistance, score_error
 
 __all__ = [
     "make_distance_to_point",
@@ -88,7 +88,7 @@ def _make_score(
     size = score.dimension
     if score.extent > FARTHEST:
         raise ValueError(f"coordinates (up to {score.extent:g}) must be at most {FARTHEST:g}")
-    slack = Fraction(2 * SCORE_ERROR * FARTHEST) * size
+    slack = Fraction(2.0 * score_error(size) * FARTHEST)
 
     def function(data: Any) -> float:
         return float(score(_row(data, size, FARTHEST))[0])
