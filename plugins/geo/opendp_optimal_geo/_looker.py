@@ -24,6 +24,7 @@ from opendp_optimal_geo.noise import (
     smallest_rate,
 )
 from opendp_optimal_geo.prices import Ledger, Ticks, Users, pick, put
+from opendp_optimal_geo.regions import LARGEST
 from opendp_optimal_geo.scores import Score, score_error
 
 FloatArray = NDArray[np.float64]
@@ -53,7 +54,7 @@ class Request:
 
 
 Clients = Callable[[Request], FloatArray]
-"""Returns noisy scores, or noisy points as rows; NaN for no answer."""
+"""Returns noisy scores, or noisy points as rows; NaN for no answer, and so is beyond 2^100."""
 
 
 class Steward(Protocol):
@@ -72,9 +73,9 @@ class Steward(Protocol):
 def lipschitz(dimension: int) -> float:
     """Return by how much a rounded score can change per unit of distance between grid points.
 
-    A score rounded to 1/256 of the grid, with floating-point errors of at most ``score_error(d)`` of
-    the largest coordinate (2^31 grid steps), changes by at most its distance plus ``2^-8`` and two
-    such errors in grid steps; different grid points are at least one grid step apart.
+    A score rounded to 1/256 of the grid, with floating-point errors of at most ``score_error(d)``
+    of the largest coordinate (2^31 grid steps), changes by at most its distance plus 2^-8 and two
+    such errors, in grid steps; different grid points are at least one grid step apart.
 
     :param dimension: length of the points
     """
@@ -228,6 +229,8 @@ class GridLooker:
         shape = (len(users), self.columns) if self.columns else (len(users),)
         if values.shape != shape:
             raise ValueError(f"clients returned shape {values.shape}, {shape} was wanted")
+        whole = np.abs(values) <= LARGEST  # False for NaN
+        values[~(whole.all(axis=1) if self.columns else whole)] = np.nan
         return values
 
     def _scores(self, users: Users) -> FloatArray:

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import click
 import numpy as np
 
+from opendp_optimal_geo._outputs import check_outputs, print_answer, print_json
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -35,6 +37,7 @@ def geo() -> None:
     """Geo-privacy: counts, densities and neighbours from users with budgets of their own."""
 
 
+_written = click.Path(path_type=Path)
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -81,19 +84,37 @@ def _query_options(command: F) -> F:
 @_population_options
 @click.option("--region", "region_text", required=True, help="WKT, or a file with GeoJSON or WKT.")
 @click.option("--degrees", is_flag=True, help="The region is in longitude and latitude.")
-@click.option("--map", "map_file", type=click.Path(path_type=Path), help="Who was decided when.")
+@click.option(
+    "--map", "map_file", type=_written, help="Draw the region, and how many were decided when."
+)
+@click.option(
+    "--map-with-true-points",
+    "secret_file",
+    type=_written,
+    help="Draw who was decided when, at everybody's true point: not for publication.",
+)
 @_query_options
 def count_command(
-    region_text: str, degrees: bool, map_file: Path | None, as_json: bool, **options: Any
+    region_text: str,
+    degrees: bool,
+    map_file: Path | None,
+    secret_file: Path | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Count the users inside a region."""
+    check_outputs(pictures=(map_file, secret_file))
     region = _region(region_text, options["crs"] if degrees else None)
     people, points, answer = _ask("range_count", region, **options)
+    print_answer(answer, people, as_json)
     if map_file is not None:
+        from opendp_optimal_geo.plots import plot_count
+
+        plot_count(map_file, answer, region)
+    if secret_file is not None:
         from opendp_optimal_geo.plots import plot_elimination
 
-        plot_elimination(map_file, points, answer, region)
-    _print_answer(answer, people, as_json)
+        plot_elimination(secret_file, points, answer, region)
 
 
 @geo.command(name="kde")
@@ -104,7 +125,7 @@ def count_command(
 def kde_command(at: str, bandwidth: float, as_json: bool, **options: Any) -> None:
     """Estimate the kernel density at one point."""
     people, _, answer = _ask("kde", _numbers("at", at, 2), bandwidth, **options)
-    _print_answer(answer, people, as_json)
+    print_answer(answer, people, as_json)
 
 
 @geo.command(name="neighbours")
@@ -115,7 +136,7 @@ def kde_command(at: str, bandwidth: float, as_json: bool, **options: Any) -> Non
 def neighbours_command(at: str, k: int, as_json: bool, **options: Any) -> None:
     """Find the users nearest to a point; they are named by their line in the file, from 0."""
     people, _, answer = _ask("nearest", _numbers("at", at, 2), k, **options)
-    _print_answer(answer, people, as_json)
+    print_answer(answer, people, as_json)
 
 
 @geo.command(name="density")
@@ -123,8 +144,8 @@ def neighbours_command(at: str, k: int, as_json: bool, **options: Any) -> None:
 @click.option("--bounds", required=True, help="west,south,east,north in metres.")
 @click.option("--cells", type=int, default=200, show_default=True, help="Along each side.")
 @click.option("--bandwidth", type=float, required=True, help="Of the smoothing, in metres.")
-@click.option("--output", type=click.Path(path_type=Path), help="Heat map to write.")
-@click.option("--table", type=click.Path(path_type=Path), help="CSV of the densities to write.")
+@click.option("--output", type=_written, help="Heat map to write.")
+@click.option("--table", type=_written, help="CSV of the densities to write.")
 @_json_option
 def density_command(
     bounds: str,
@@ -136,21 +157,22 @@ def density_command(
     **options: Any,
 ) -> None:
     """Draw a private density map from one noisy point per user."""
+    check_outputs(pictures=(output,), tables=(table,))
     people, _, price = _population(**options)
     corners = _numbers("bounds", bounds, 4)
     with _bar("density") as progress:
         result = people.density_map(corners, cells, bandwidth, budget=price, progress=progress)
+    if as_json:
+        report = {"answered": result.answered, "bounds": result.bounds, "cells": cells}
+        print_json({**report, "largest": float(result.density.max())})
+    else:
+        click.echo(f"{result.answered} users, largest density {result.density.max():.4g} per m^2")
+    if table is not None:
+        np.savetxt(table, result.density, delimiter=",", fmt="%.6g")
     if output is not None:
         from opendp_optimal_geo.plots import plot_density
 
         plot_density(output, result)
-    if table is not None:
-        np.savetxt(table, result.density, delimiter=",", fmt="%.6g")
-    if as_json:
-        report = {"answered": result.answered, "bounds": result.bounds, "cells": cells}
-        click.echo(json.dumps({**report, "largest": float(result.density.max())}))
-        return
-    click.echo(f"{result.answered} users, largest density {result.density.max():.4g} per m^2")
 
 
 @geo.command(name="audit")
@@ -177,7 +199,7 @@ def audit_command(
         distance, price, privacy=privacy, method=method, draws=draws, false_alarm=false_alarm
     )
     if as_json:
-        click.echo(json.dumps({**asdict(report), "violated": report.violated}))
+        print_json({**asdict(report), "violated": report.violated})
     else:
         click.echo(f"claimed {report.claimed:.6f}, proven at least {report.proven:.6f}")
         click.echo("REFUTED" if report.violated else "not refuted")
@@ -306,31 +328,6 @@ def _looks(text: str) -> Any:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise ValueError(f"looks ({text!r}) must be even:c, doubling:c, or prices") from None
-
-
-def _print_answer(answer: Any, people: Any, as_json: bool) -> None:
-    report = {
-        "value": answer.value,
-        "error_bound": answer.error_bound,
-        "beta": answer.beta,
-        "saving": answer.saving,
-        "missing": answer.missing,
-        "users": people.size,
-        "mean_remaining": float(people.remaining.mean()),
-        "halted": int(people.halted.sum()),
-        "rounds": [asdict(r) for r in answer.rounds],
-    }
-    if as_json:
-        click.echo(json.dumps(report))
-        return
-    click.echo(f"value        {answer.value}")
-    click.echo(f"error bound  {answer.error_bound:g} (except with probability {answer.beta:g})")
-    click.echo(f"saving       {answer.saving:.4f} of the price")
-    click.echo(f"remaining    {report['mean_remaining']:.6g} of {float(people.capacity):.6g}, mean")
-    if answer.missing:
-        click.echo(f"missing      {answer.missing} users gave no answer")
-    for r in answer.rounds:
-        click.echo(f"  look {r.look:<3} asked {r.asked:<9} in {r.inside:<9} out {r.outside}")
 
 
 @contextmanager

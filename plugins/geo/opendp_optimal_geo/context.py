@@ -9,8 +9,15 @@ import opendp.prelude as dp
 
 from opendp_optimal.spec.exact import float_down, float_up
 from opendp_optimal_geo._checks import positive
-from opendp_optimal_geo._opendp import OdometerQueryable, is_gaussian, make_user_measurement
-from opendp_optimal_geo.filters import CgpFilter, Filter, GpFilter
+from opendp_optimal_geo._opendp import (
+    OdometerQueryable,
+    as_gaussian,
+    make_user_measurement,
+    measurement_invoke,
+    measurement_map,
+    spaces,
+)
+from opendp_optimal_geo.filters import CgpFilter, Filter, GpFilter, check_reach
 
 __all__ = ["BudgetError", "filter_context", "make_filter"]
 
@@ -40,18 +47,22 @@ class _FilteredData(OdometerQueryable):
         """Charge a measurement, then run it."""
         if not isinstance(query, dp.Measurement):
             raise ValueError(f"query ({type(query).__name__}) must be a measurement")
-        if query.input_space != self._space or query.output_measure != self._measure:
+        gaussian = self._filter.gaussian_only
+        if gaussian:
+            known = as_gaussian(query)
+            if known is None:
+                raise ValueError("query must add grid_gaussian noise: the filter prices no other")
+            query = known
+        if spaces(query) != (*self._space, self._measure):
             raise ValueError("query must have the input space and output measure of the context")
-        price = Fraction(query.map(self._d_in))
-        gaussian = is_gaussian(query)
-        if self._filter.gaussian_only and not gaussian:
-            raise ValueError("query must add grid_gaussian noise: the filter prices no other")
+        # OpenDP's own map and function: methods of the object can be anybody's.
+        price = Fraction(measurement_map(query, self._d_in))
         if not self._filter.charge(price, gaussian=gaussian):
             left = float_down(self._filter.remaining)
             raise BudgetError(
                 f"query ({float(price):.6g}) must cost at most what is left, {left:.6g}"
             )
-        return query(self._data)
+        return measurement_invoke(query, self._data)
 
     def privacy_loss(self, d_in: Any) -> float:
         """Return what was spent, rounded up."""
@@ -98,6 +109,7 @@ def make_filter(
     if isinstance(d_out, Filter):
         if isinstance(d_out, GpFilter) != (name == "MaxDivergence"):
             raise ValueError(f"d_out ({d_out!r}) must be a filter of {name}")
+        check_reach("d_out", d_out)
         capacity, only = d_out.capacity, d_out.gaussian_only
 
         def fresh() -> Filter:

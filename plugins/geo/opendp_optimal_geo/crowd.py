@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from opendp_optimal_geo._checks import METHODS, choice, count, positive, power_of_two
 from opendp_optimal_geo._looker import Clients, Grid, GridLooker
+from opendp_optimal_geo._opendp import assert_features
 from opendp_optimal_geo.filters import ApproxGpFilter, CgpFilter, Filter, GaussianFilter, GpFilter
 from opendp_optimal_geo.looks import check_ticks, shares
 from opendp_optimal_geo.noise import LARGEST_DIMENSION
@@ -57,6 +59,7 @@ class Crowd:
         self._components: dict[str, Grid | Clients] = {}
         self._dimensions: dict[str, int] = {}
         if callable(points):
+            self._check_clients()
             self.size = count("size", size)
             self._components["data"] = points
             self._dimensions["data"] = count("dimension", dimension)
@@ -84,6 +87,18 @@ class Crowd:
         """
         return cls(project(longitude, latitude, crs), **options)
 
+    def __repr__(self) -> str:
+        """Show how many users there are and how they are protected, not where they are."""
+        return (
+            f"{type(self).__name__}({self.size} users, budget={self.budget:g}, "
+            f"privacy={self.privacy!r}, grid={self.grid:g})"
+        )
+
+    def _check_clients(self) -> None:
+        """Ask for the feature under which it is believed that clients use Gaussian noise."""
+        if self.privacy == "approx-gp" and self.tight:
+            assert_features("contrib", "honest-but-curious")
+
     def _filter(self) -> Filter:
         if self.privacy == "gp":
             return GpFilter(self.budget)
@@ -104,11 +119,11 @@ class Crowd:
         result = np.empty(raw.shape, np.int32)
         rows = max(1, (1 << 20) // raw.shape[1])
         for begin in range(0, len(raw), rows):
-            part = np.asarray(raw[begin : begin + rows], np.float64) / self.grid
+            part = _steps(raw[begin : begin + rows], self.grid)
             if not (np.isfinite(part).all() and (np.abs(part) < 2.0**31 - 1.0).all()):
                 limit = self.grid * 2.0**31
                 raise ValueError(f"points must be finite, with coordinates below {limit:g}")
-            result[begin : begin + rows] = np.rint(part)
+            result[begin : begin + rows] = part
         return result
 
     def _gridded_shape(self, name: str) -> tuple[int, int]:
@@ -128,6 +143,7 @@ class Crowd:
         if not name or name in self._components:
             raise ValueError(f"name ({name!r}) must be new: changed data is a new component")
         if callable(points):
+            self._check_clients()
             length = count("dimension", dimension)
             self._components[name], self._dimensions[name] = points, length
             return
@@ -286,6 +302,16 @@ class Crowd:
         )
         looker.check_noise()
         return looker
+
+
+def _steps(points: NDArray[Any], grid: float) -> NDArray[Any]:
+    """Return the grid step nearest to each coordinate, of any type of number, without error."""
+    bits = math.frexp(grid)[1] - 1
+    if points.dtype.kind in "iu" and bits > 0:  # whole numbers beyond 2^53 are not floats
+        whole = points if points.dtype == np.uint64 else points.astype(np.int64)
+        return (whole >> bits) + ((whole >> (bits - 1)) & 1)
+    with np.errstate(all="ignore"):  # what overflows is refused
+        return np.rint(np.asarray(points, np.result_type(points, np.float64)) / grid)
 
 
 def _central(written: Any, name: str) -> Filter:

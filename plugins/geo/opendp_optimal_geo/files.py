@@ -1,4 +1,9 @@
-"""Points from CSV (also gzipped) or Parquet files."""
+"""Points from CSV (also gzipped) or Parquet files.
+
+Whoever reads a file owns it. A file that is malformed, or that holds a point which is not finite,
+is refused before anything is released; messages name the file and a line, not what is written
+there.
+"""
 
 from __future__ import annotations
 
@@ -122,9 +127,10 @@ def _parquet_file(path: Path) -> Iterator[Any]:
             yield file
     except FileNotFoundError:
         raise
-    except (pyarrow.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
+    except (pyarrow.ArrowException, OSError, MemoryError, UnicodeDecodeError):
+        # Without Arrow's own words, which may quote what is in the file.
         raise ValueError(
-            f"{path.name} must be a whole Parquet file with numbers for coordinates: {error}"
+            f"{path.name} must be a whole Parquet file with numbers for coordinates"
         ) from None
 
 
@@ -133,5 +139,7 @@ def _whole(path: Path) -> Iterator[None]:
     """Say which file is damaged, whatever the readers below raise."""
     try:
         yield
+    except UnicodeDecodeError:
+        raise ValueError(f"{path.name} must be a CSV file in UTF-8") from None
     except (csv.Error, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{path.name} must be a whole CSV file: {error}") from None

@@ -8,6 +8,7 @@ depend on all answers so far, of all users.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -27,6 +28,9 @@ __all__ = [
     "gaussian_delta",
     "simple_loss",
 ]
+
+_charging = threading.Lock()
+"""Held while a price is compared with what is left and charged."""
 
 _MARGIN = 1.0 - 1e-9
 """Far more than floats lose in computing a capacity."""
@@ -78,10 +82,11 @@ class Filter:
         :param price: loss per unit of distance (GP) or per squared unit (CGP)
         :param gaussian: whether the mechanism is a Gaussian one (its rounding included)
         """
-        if not self.accepts(price, gaussian=gaussian):
-            return False
-        self._total += fraction("price", price, zero=True)
-        return True
+        with _charging:
+            if not self.accepts(price, gaussian=gaussian):
+                return False
+            self._total += fraction("price", price, zero=True)
+            return True
 
     def __repr__(self) -> str:
         """Show the state."""
@@ -186,6 +191,17 @@ class GaussianFilter(Filter):
             return gaussian_delta(bound, total, distance=self.reach) <= self.delta
 
         super().__init__(Fraction(_largest(fits, bound / self.reach) * _MARGIN))
+
+
+def check_reach(name: str, kept: Filter) -> None:
+    """Refuse a filter whose guarantee ends before distance 1, where neighbours are.
+
+    :param name: what the argument is called
+    :param kept: a filter of any kind
+    """
+    reach = getattr(kept, "reach", 1.0)
+    if reach < 1.0:
+        raise ValueError(f"{name} (reach {reach:g}) must reach to distance 1 at least")
 
 
 def approximate_loss(total: Any, *, delta: float, reach: float) -> float:

@@ -34,6 +34,8 @@ __all__ = [
 
 FINENESS = 16
 """Binary digits between the noise scale and the grid, unless a grid is given."""
+SCALES = 2.0**-500, 2.0**500
+"""Noise is at least and at most so wide: grid steps, and what is released, are normal floats."""
 LARGEST_STEPS = 2.0**50
 """Coordinates are clamped to this many grid steps, where integers are still exact floats."""
 
@@ -85,12 +87,16 @@ def _root_up(size: int) -> Fraction:
     return Fraction(root if root * root == size << 80 else root + 1, 1 << 40)
 
 
-def _layout(input_domain: dp.Domain, input_metric: dp.Metric, scale: float, grid: Any) -> _Layout:
+def _layout(
+    input_domain: dp.Domain, input_metric: dp.Metric, price: str, scale: float, grid: Any
+) -> _Layout:
     space = space_of(input_domain, input_metric)
     if space.norm not in ("absolute", "l2"):
         raise ValueError(f"input_metric ({input_metric}) must be absolute_distance or l2_distance")
     if space.vector and space.size is None:
         raise ValueError(f"input_domain ({input_domain}) must fix the length of its vectors")
+    if not SCALES[0] <= scale <= SCALES[1]:
+        raise ValueError(f"{price} (noise of scale {scale:.3g}) must be within 2^-500 and 2^500")
     if grid is None:
         step = 2.0 ** (math.floor(math.log2(scale)) - FINENESS)
         step = min(step, 1.0) if space.integer else step
@@ -122,8 +128,8 @@ def make_grid_gaussian(
     (1.0, 2)
     """
     price = positive("rho", rho)
-    scale = math.sqrt(0.5 / price)
-    layout = _layout(input_domain, input_metric, scale, grid)
+    scale = math.sqrt(0.5 / price) if price > 2.0**-1000 else math.inf
+    layout = _layout(input_domain, input_metric, "rho", scale, grid)
     rate = float_down(Fraction(price) * Fraction(layout.grid) ** 2)
     _check_rate(rate, layout, pure=False)
 
@@ -163,7 +169,8 @@ def make_grid_laplace(
     (0.5, 2)
     """
     price = positive("epsilon", epsilon)
-    layout = _layout(input_domain, input_metric, 1.0 / price, grid)
+    scale = 1.0 / price if price > 2.0**-1000 else math.inf
+    layout = _layout(input_domain, input_metric, "epsilon", scale, grid)
     if layout.size > LARGEST_DIMENSION:
         raise ValueError(
             f"input_domain ({input_domain}) must have at most {LARGEST_DIMENSION} coordinates"

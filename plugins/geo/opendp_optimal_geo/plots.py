@@ -28,12 +28,60 @@ def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, An
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
+def check_picture(path: Path) -> None:
+    """Refuse a file that no picture can be written to, before there is one.
+
+    :param path: file to write; the ending chooses the format
+    """
+    figure, _ = _figure(1, 1, (1.0, 1.0))
+    known = figure.canvas.get_supported_filetypes()
+    ending = path.suffix.lower().lstrip(".")
+    if ending and ending not in known:
+        raise ValueError(f"file ({path.name}) must end in one of {', '.join(sorted(known))}")
+
+
+def _outline(axis: Any, region: BaseGeometry) -> None:
+    for part in getattr(region, "geoms", [region]):
+        for ring in (part.exterior, *part.interiors):
+            axis.plot(*np.array(ring.coords)[:, :2].T, color="black", linewidth=1.2)
+
+
+def _title(answer: Answer) -> str:
+    return f"count {answer.value} ± {answer.error_bound:g}, saving {answer.saving:.0%}"
+
+
+def plot_count(path: Path, answer: Answer, region: BaseGeometry) -> None:
+    """Draw a region with its count, and how many users were decided at each look.
+
+    Everything in the picture was released: it is as safe to publish as the answer.
+
+    :param path: file to write
+    :param answer: of a range count
+    :param region: what was asked about
+    """
+    figure, axes = _figure(1, 2, (11.0, 5.0))
+    where, when = axes[0]
+    _outline(where, region)
+    where.set(aspect="equal", title=_title(answer))
+    looks = [r.look for r in answer.rounds]
+    inside, outside = ([getattr(r, k) for r in answer.rounds] for k in ("inside", "outside"))
+    open_ = [r.asked - r.inside - r.outside for r in answer.rounds]
+    when.bar(looks, inside, label="found inside", color="C0")
+    when.bar(looks, outside, bottom=inside, label="found outside", color="C1")
+    decided = np.add(inside, outside)
+    when.bar(looks, open_, bottom=decided, label="not decided", color="lightgrey")
+    when.set(xlabel="look", ylabel="users asked", xticks=looks)
+    when.legend(frameon=False, fontsize=8)
+    figure.savefig(path)
+
+
 def plot_elimination(
     path: Path, points: FloatArray, answer: Answer, region: BaseGeometry, *, limit: int = 20_000
 ) -> None:
-    """Draw at which look every user was decided (Figure 2).
+    """Draw at which look every user was decided, at the user's true point (Figure 2).
 
-    The picture shows the points themselves: it is for their owner, or for public points.
+    The picture shows what is secret: it is for the owner of the points, or for public points.
+    :func:`plot_count` draws what was released.
 
     :param path: file to write
     :param points: rows of x and y
@@ -61,9 +109,7 @@ def plot_elimination(
     axis.scatter(
         x[never, 0], x[never, 1], s=4, color="crimson", label="never decided", rasterized=True
     )
-    for part in getattr(region, "geoms", [region]):
-        for ring in (part.exterior, *part.interiors):
-            axis.plot(*np.array(ring.coords)[:, :2].T, color="black", linewidth=1.2)
+    _outline(axis, region)
     figure.colorbar(dots, ax=axis, label="decided at look")
     centre, (west, south, east, north) = region.centroid, region.bounds
     reach = 3.0 * max(east - west, north - south)
@@ -71,7 +117,7 @@ def plot_elimination(
         xlim=(centre.x - reach, centre.x + reach),
         ylim=(centre.y - reach, centre.y + reach),
         aspect="equal",
-        title=f"count {answer.value} ± {answer.error_bound:g}, saving {answer.saving:.0%}",
+        title=f"{_title(answer)}; true points",
     )
     axis.legend(frameon=False, fontsize=8)
     figure.savefig(path)

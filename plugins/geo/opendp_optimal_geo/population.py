@@ -12,7 +12,7 @@ from opendp_optimal_geo._checks import count, location, positive, share
 from opendp_optimal_geo.answers import Answer
 from opendp_optimal_geo.crowd import Crowd
 from opendp_optimal_geo.elimination import Progress
-from opendp_optimal_geo.regions import check_region
+from opendp_optimal_geo.regions import LARGEST, check_region
 from opendp_optimal_geo.scores import DistanceTo, SignedDistance
 
 __all__ = ["Population"]
@@ -34,8 +34,9 @@ class Population(Crowd):
     :param grid: grid step of the points, a power of two; 1/16 by default
     :param delta: for "approx-gp"
     :param reach: for "approx-gp": the largest distance that is protected
-    :param tight: for "approx-gp": the exact Gaussian curve in place of equation (10); clients of
-        their own are trusted to use Gaussian noise then
+    :param tight: for "approx-gp": the exact Gaussian curve in place of equation (10); for
+        clients of their own, whose noise nothing checks, it needs OpenDP's feature
+        "honest-but-curious"
     :param size: number of users, for clients of their own
     :param dimension: length of the points, for clients of their own
     :param journal: file that holds the budgets, rewritten before every look
@@ -162,9 +163,9 @@ class Population(Crowd):
         data = self._components.get(component)
         if not isinstance(data, np.ndarray) or data.shape[1] != 2:
             raise ValueError(f"component ({component!r}) must hold points of the plane")
-        score = SignedDistance(check_region(region))
-        return self._curator.threshold(
-            lambda users: score(data[np.asarray(users)] * self.grid) < 0.0, fraction, **options
+        score, grid = SignedDistance(check_region(region)), self.grid
+        return self._curator._decide(
+            lambda: score(data.astype(np.float64) * grid) < 0.0, fraction, **options
         )
 
     def release_points(
@@ -202,8 +203,13 @@ class Population(Crowd):
         corners = location("bounds", bounds, 4)
         if corners[0] >= corners[2] or corners[1] >= corners[3]:
             raise ValueError(f"bounds ({bounds!r}) must be (west, south, east, north)")
+        sides = corners[2:] / 2.0 - corners[:2] / 2.0
+        if np.abs(corners).max() > LARGEST or sides.min() < 2.0**-100:
+            raise ValueError(f"bounds ({bounds!r}) must be within 2^100, and 2^-99 apart")
         cells = count("cells", cells, most=4096)
         width = positive("bandwidth", bandwidth)
+        if width > (widest := 2.0 * float(sides.max())):
+            raise ValueError(f"bandwidth ({bandwidth!r}) must be at most the map, {widest:g}")
         if self._dimension(component) != 2:
             raise ValueError(f"component ({component!r}) must hold points of the plane")
         released = self.release_points(budget=budget, component=component, progress=progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,17 @@ MERCATOR = "EPSG:3857"
 """The projection of the paper's experiments. It stretches metres by 1/cos(latitude)."""
 
 
+FARTHEST = 2.0**27
+"""Coordinates are clamped to this, which never moves points apart."""
+
+
 def project(longitude: Any, latitude: Any, crs: str) -> FloatArray:
     """Return points in metres, one row each.
 
     Distances, and with them privacy, are meant on the projected plane: choose a projection that is
     true to scale where the people are, such as their UTM zone, and choose it without looking at
-    the data.
+    the data. Whoever calls this owns the points: a place that the system does not cover is an
+    error, before anything is released.
 
     :param longitude: degrees, in [-180, 180]
     :param latitude: degrees, in [-90, 90]
@@ -43,6 +49,28 @@ def project(longitude: Any, latitude: Any, crs: str) -> FloatArray:
     if not np.isfinite(points).all():
         raise ValueError(f"crs ({crs!r}) must cover every longitude and latitude given")
     return points
+
+
+def project_anywhere(longitude: float, latitude: float, crs: str) -> FloatArray:
+    """Return the place of any two numbers on the plane, in metres: every point has one.
+
+    Degrees are clamped, coordinates too. What the system does not cover is at the origin, (0, 0).
+
+    :param longitude: degrees, clamped to [-180, 180]
+    :param latitude: degrees, clamped to [-85, 85]
+    :param crs: a projected coordinate system in metres
+
+    >>> project_anywhere(15.0, 0.0, "EPSG:32618").tolist()
+    [0.0, 0.0]
+    """
+    x, y = (
+        min(max(0.0 if math.isnan(value) else value, -limit), limit)
+        for value, limit in ((longitude, 180.0), (latitude, 85.0))
+    )
+    place = np.array(_transformer(crs).transform(x, y), np.float64)
+    if not np.isfinite(place).all():
+        return np.zeros(2)
+    return np.clip(place, -FARTHEST, FARTHEST)
 
 
 def unproject(points: FloatArray, crs: str) -> FloatArray:

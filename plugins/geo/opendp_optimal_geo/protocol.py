@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from opendp_optimal_geo._checks import fraction
+from opendp_optimal_geo._opendp import assert_features
 from opendp_optimal_geo.filters import Filter
 
 __all__ = ["LocalProtocol", "Reply", "Status"]
@@ -37,9 +38,14 @@ class LocalProtocol:
     that reads one component costs what it costs on that component alone. Components may be added
     at any time; data that changed is a new component.
 
+    Nothing checks that a mechanism costs what it is said to cost: asking needs OpenDP's feature
+    "honest-but-curious".
+
     :param budget: a filter, used by this user only
     :param components: data by name; a single value is called "data"
 
+    >>> import opendp.prelude as dp
+    >>> dp.enable_features("contrib", "honest-but-curious")
     >>> from opendp_optimal_geo import CgpFilter
     >>> user = LocalProtocol(CgpFilter(1.0), {"home": 3})
     >>> user.ask(lambda x: x + 1, 0.75, component="home")
@@ -57,6 +63,10 @@ class LocalProtocol:
             components = {} if components is None else {"data": components}
         self._components = dict(components)
         self._status = Status.CONT
+
+    def __repr__(self) -> str:
+        """Show the budget and what the components are called, not the data."""
+        return f"LocalProtocol({self.filter!r}, {list(self._components)})"
 
     @property
     def status(self) -> Status:
@@ -88,6 +98,7 @@ class LocalProtocol:
         :param component: which data it reads
         :param gaussian: whether it is a Gaussian mechanism
         """
+        assert_features("contrib", "honest-but-curious")
         if not callable(mechanism):
             raise ValueError(f"mechanism ({mechanism!r}) must be callable")
         exact = fraction("price", price, zero=True)

@@ -159,7 +159,7 @@ class DistanceTo:
         """Check the point."""
         object.__setattr__(self, "point", tuple(location("point", self.point).tolist()))
         if self.extent > LARGEST:
-            raise ValueError(f"point (coordinates up to {self.extent:g}) must be within {LARGEST:g}")
+            raise ValueError(f"point ({self.extent:g} at most) must be within {LARGEST:g}")
 
     @property
     def dimension(self) -> int:

@@ -9,7 +9,7 @@ send noisy points, to every truth value before anybody counts ("point").
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -19,11 +19,14 @@ from numpy.typing import NDArray
 from opendp_optimal.spec.exact import float_down
 from opendp_optimal_geo._checks import METHODS, choice, positive, share
 from opendp_optimal_geo._checks import fraction as exact_fraction
+from opendp_optimal_geo._opendp import assert_features
 from opendp_optimal_geo.answers import Answer, Round
 from opendp_optimal_geo.bounds import gaussian_radius
-from opendp_optimal_geo.filters import CgpFilter, Filter
+from opendp_optimal_geo.filters import CgpFilter, Filter, GpFilter, check_reach
 from opendp_optimal_geo.looks import shares
-from opendp_optimal_geo.noise import gaussian_noise
+from opendp_optimal_geo.noise import LARGEST_RATE, gaussian_noise, smallest_rate
+
+Truth = NDArray[np.bool_]
 
 PER_UNIT = 2**12
 STEP = 1.0 / PER_UNIT
@@ -49,11 +52,22 @@ class Curator:
         self, records: Any, *, budget: Any, commit: Callable[[], None] = lambda: None
     ) -> None:
         """Keep the records behind the filter."""
+        if not isinstance(records, Sequence):
+            records = np.asarray(records)
+            if not records.ndim:
+                raise ValueError("records must be a sequence with one entry for each person")
         if len(records) < 1:
             raise ValueError("records (0) must be at least one")
+        if isinstance(budget, GpFilter):
+            raise ValueError(f"budget ({budget!r}) must be a filter of rho")
         self.records = records
         self.filter = budget if isinstance(budget, Filter) else CgpFilter(budget)
+        check_reach("budget", self.filter)
         self.commit = commit
+
+    def __repr__(self) -> str:
+        """Show how many records there are, and the budget."""
+        return f"Curator({len(self.records)} records, {self.filter!r})"
 
     @property
     def remaining(self) -> Fraction:
@@ -70,12 +84,16 @@ class Curator:
         looks: Any = ("doubling", 10),
         beta: float = 0.05,
         baseline: bool = False,
+        vectorized: bool = False,
     ) -> Answer:
         """Say whether fewer than a fraction of the records satisfy a predicate (Algorithm 9).
 
         PIE-NI puts counts above the threshold in S_0, so S_1 means yes.
 
-        :param predicate: called with all records; returns a truth value for each
+        The predicate sees one record at a time, so that nobody's record decides about others. Where
+        it raises an error, or returns no truth value, the record does not satisfy it.
+
+        :param predicate: called with each record; a function of that record alone
         :param fraction: strictly between 0 and 1
         :param budget: what the query may cost
         :param method: noise is added to the count ("distance") or to the truth value of each of n
@@ -83,7 +101,49 @@ class Curator:
         :param looks: ("even", c), ("doubling", c), or prices that add up to the budget
         :param beta: failure probability of the decisions
         :param baseline: one look at the whole price (BM_0 for "point", BM_1 for "distance")
+        :param vectorized: call the predicate once, with all records. Nothing checks that its truth
+            values depend on one record each: this needs OpenDP's feature "honest-but-curious"
         """
+        if vectorized:
+            assert_features("contrib", "honest-but-curious")
+
+        def truth() -> Truth:
+            return self._all_at_once(predicate) if vectorized else self._one_by_one(predicate)
+
+        return self._decide(
+            truth,
+            fraction,
+            budget=budget,
+            method=method,
+            looks=looks,
+            beta=beta,
+            baseline=baseline,
+        )
+
+    def _one_by_one(self, predicate: Callable[[Any], Any]) -> Truth:
+        with np.errstate(all="ignore"):  # a warning would tell of a record
+            answers = (_holds(predicate, record) for record in _apart(self.records))
+            return np.fromiter(answers, np.bool_, len(self.records))
+
+    def _all_at_once(self, predicate: Callable[[Any], Any]) -> Truth:
+        # The same for everybody: a message about the predicate may not depend on the data.
+        truth = np.asarray(predicate(self.records))
+        if truth.shape != (len(self.records),) or truth.dtype != np.bool_:
+            raise ValueError("predicate must return one truth value for each record")
+        return truth
+
+    def _decide(
+        self,
+        truth: Callable[[], Truth],
+        fraction: float,
+        *,
+        budget: Any,
+        method: str = "distance",
+        looks: Any = ("doubling", 10),
+        beta: float = 0.05,
+        baseline: bool = False,
+    ) -> Answer:
+        """Answer a threshold query, given a function that finds the truth value of each record."""
         size = len(self.records)
         point = choice("method", method, METHODS) == "point"
         limit = share("fraction", fraction) * size
@@ -93,18 +153,16 @@ class Curator:
             raise ValueError(
                 f"budget ({budget!r}) must be at most what is left, {float(self.remaining):g}"
             )
-        # The same for everybody: a message about the predicate may not depend on the data.
-        truth = np.asarray(predicate(self.records))
-        if truth.shape != (size,) or truth.dtype != np.bool_:
-            raise ValueError("predicate must return one truth value for each record")
-        answers = truth.astype(np.int64) if point else truth.sum(keepdims=True, dtype=np.int64)
+        costs = [Fraction(float_down(price * Fraction(part))) for part in split[:-1]]
+        costs.append(price - sum(costs))
+        _check_noise(costs)
+        values = truth().astype(np.int64)
+        answers = values if point else values.sum(keepdims=True)
 
         used, weighted, rounds = Fraction(0), 0.0, []
         value: bool | None = None
         width = math.inf
-        for look, part in enumerate(split):
-            last = look == len(split) - 1
-            cost = price - used if last else Fraction(float_down(price * Fraction(part)))
+        for look, (part, cost) in enumerate(zip(split, costs, strict=True)):
             if not self.filter.charge(cost, gaussian=True):  # pragma: no cover (checked above)
                 raise ValueError("budget must be at most what is left")
             self.commit()
@@ -131,6 +189,32 @@ class Curator:
             beta=beta,
             saving=float(1 - used / price),
             rounds=tuple(rounds),
+        )
+
+
+def _apart(records: Any) -> Iterator[Any]:
+    """Yield records one by one; a row of an array is copied, since a view leads to the others."""
+    if isinstance(records, np.ndarray) and (records.ndim > 1 or records.dtype.names):
+        return (records[i : i + 1].copy()[0] for i in range(len(records)))
+    return iter(records)
+
+
+def _holds(predicate: Callable[[Any], Any], record: Any) -> bool:
+    """Say whether a record satisfies a predicate; whatever happens, the caller cannot tell."""
+    try:
+        found = predicate(record)
+    except Exception:
+        return False
+    return isinstance(found, (bool, np.bool_)) and bool(found)
+
+
+def _check_noise(costs: Sequence[Fraction]) -> None:
+    """Refuse prices for which there is no noise; nothing is charged."""
+    least, most = min(costs) * Fraction(STEP) ** 2, max(costs) * Fraction(STEP) ** 2
+    if least < smallest_rate(pure=False) or most > LARGEST_RATE[False]:
+        raise ValueError(
+            f"budget (looks from {float(min(costs)):.3g} to {float(max(costs)):.3g}) must be "
+            f"neither so small nor so large for {len(costs)} looks"
         )
 
 

@@ -18,7 +18,7 @@ from opendp_optimal_geo._opendp import (
     partial,
     user_distance,
 )
-from opendp_optimal_geo.projection import project
+from opendp_optimal_geo.projection import FARTHEST, project_anywhere
 from opendp_optimal_geo.scores import DistanceTo, Score, SignedDistance, score_error
 
 __all__ = [
@@ -30,9 +30,6 @@ __all__ = [
     "then_projection",
     "then_signed_distance",
 ]
-
-FARTHEST = 2.0**27
-"""Coordinates are clamped to this, which never moves points apart."""
 
 
 def make_signed_distance(
@@ -106,6 +103,9 @@ def _make_score(
 def projected_distance(crs: str) -> dp.Metric:
     """Return the metric of longitude and latitude that is Euclidean after a projection.
 
+    The distance of two points is that of what :func:`make_projection` makes of them: points that
+    the system does not cover are at the origin, and no distance apart.
+
     :param crs: projected coordinate system in metres
     """
     metric: dp.Metric = user_distance(f"ProjectedDistance({crs})")
@@ -117,8 +117,9 @@ def make_projection(
 ) -> dp.Transformation:
     """Return the projection of (longitude, latitude) in degrees to metres.
 
-    The input metric is the distance after the projection, so the map is the identity. Degrees out
-    of range are clamped.
+    Every point has a place on the plane. Degrees out of range are clamped, a point that the system
+    does not cover is at the origin, (0, 0), and coordinates end at 2^27 m. The input metric is the
+    distance of these places, so the map is the identity.
 
     :param input_domain: vectors of two floats
     :param input_metric: ``projected_distance(crs)``
@@ -130,7 +131,7 @@ def make_projection(
     >>> [round(x) for x in t([-74.0, 40.7])], t.map(10.0)
     ([584482, 4505936], 10.0)
     """
-    project([0.0], [0.0], crs)
+    project_anywhere(0.0, 0.0, crs)
     domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=2)
     if input_domain != domain:
         raise ValueError(f"input_domain ({input_domain}) must be vectors of two floats")
@@ -140,10 +141,8 @@ def make_projection(
         )
 
     def function(data: Any) -> NDArray[np.float64]:
-        degrees = _row(data, 2, 180.0)[0]
-        latitude = min(max(float(degrees[1]), -85.0), 85.0)
-        point: NDArray[np.float64] = project([degrees[0]], [latitude], crs)[0]
-        return point
+        longitude, latitude = _row(data, 2, 180.0)[0].tolist()
+        return project_anywhere(longitude, latitude, crs)
 
     return make_user_transformation(
         input_domain, input_metric, domain, dp.l2_distance(T=float), function, lambda d_in: d_in

@@ -4,6 +4,8 @@ A score that is within ``score_error`` of the exact signed distance is 1-Lipschi
 which is what the noise is scaled for.
 """
 
+import contextlib
+import itertools
 import math
 from fractions import Fraction
 
@@ -16,7 +18,7 @@ from shapely.geometry import MultiPolygon, Polygon
 
 from opendp_optimal_geo import DistanceTo, Population, SignedDistance, make_signed_distance
 from opendp_optimal_geo._looker import SCORE_STEPS, lipschitz
-from opendp_optimal_geo.regions import check_region, settle
+from opendp_optimal_geo.regions import settle
 from opendp_optimal_geo.scores import FEW_EDGES, score_error
 
 TINY = Polygon([(0, 0), (1e-200, 0), (1000, 0), (1200, 800), (0, 1000)])
@@ -40,7 +42,7 @@ def exact_edges(region):
     for part in shapely.get_parts(settle(region)):
         for line in shapely.get_rings(part):
             corners = [tuple(map(Fraction, c)) for c in shapely.get_coordinates(line).tolist()]
-            yield from zip(corners[:-1], corners[1:], strict=True)
+            yield from itertools.pairwise(corners)
 
 
 def exact_score(edges, x, y):
@@ -122,14 +124,14 @@ def regions(draw):
         region = Polygon(shell, [(shell - middle) * draw(st.sampled_from([0.5, 1e-7])) + middle])
     elif kind == "parts":
         width = float(np.ptp(shell[:, 0]))
-        region = MultiPolygon([Polygon(shell), Polygon(shell + [2.0 * width, 0.0])])
+        region = MultiPolygon([Polygon(shell), Polygon(shell + np.array([2.0 * width, 0.0]))])
     elif kind == "touching":
         east = shell[shell[:, 0].argmax()]
         region = MultiPolygon([Polygon(shell), Polygon(2.0 * east - shell)])
-    try:
-        check_region(region)
-    except ValueError:
-        assume(False)
+    usable = False
+    with contextlib.suppress(ValueError):
+        usable = bool(SignedDistance(region).extent)
+    assume(usable)
     return region
 
 
@@ -150,11 +152,6 @@ def near_and_far(draw, region):
 @given(st.data())
 def test_scores_are_as_exact_as_is_counted(data):
     region = data.draw(regions())
-    try:
-        SignedDistance(region)
-    except ValueError as error:  # nobody was asked
-        assert "must be wider" in str(error)
-        return
     check_against_exact(region, data.draw(near_and_far(region)))
 
 
@@ -164,10 +161,7 @@ def test_rounded_scores_on_every_grid(data, exponent):
     """What the noise is scaled for, between neighbours on the grid, wherever they are."""
     region, grid = data.draw(regions()), 2.0**exponent
     limit = grid * 2.0**31
-    try:
-        score = SignedDistance(region)
-    except ValueError:
-        return
+    score = SignedDistance(region)
     assume(score.extent < limit)
     one = np.clip(np.rint(data.draw(near_and_far(region)) / grid), 9 - 2**31, 2**31 - 9)
     moves = np.array([(1, 0), (0, 1), (-1, 1), (3, -2), (0, 0), (-7, 1), (1, 1), (-1, 0), (2, 2)])
@@ -217,7 +211,7 @@ def test_every_point_has_a_finite_score(size):
 )
 def test_regions_that_vanish_are_refused_before_anybody_is_asked(corners):
     people = Population(np.zeros((3, 2)), budget=1.0)
-    with pytest.raises(ValueError, match="region .* must be wider than"):
+    with pytest.raises(ValueError, match="must be wider than"):
         people.range_count(Polygon(corners), budget=0.5)
     assert not people.ledger.paid.any()
 
