@@ -127,7 +127,8 @@ def kernel_density(
 
 
 def _kernel(distance: FloatArray, bandwidth: float) -> FloatArray:
-    return np.exp(-0.5 * (distance / bandwidth) ** 2)
+    with np.errstate(over="ignore"):  # far beyond the kernel it is 0
+        return np.exp(-0.5 * (distance / bandwidth) ** 2)
 
 
 def nearest(

@@ -152,3 +152,90 @@ def test_the_host_finds_the_plugin():
     loaded = plugins.load()
     assert loaded.commands["geo"].distribution == "opendp-optimal-geo"
     assert loaded.mechanisms["grid_gaussian"].distribution == "opendp-optimal-geo"
+
+
+@pytest.mark.parametrize("option", ["--map", "--map-with-true-points"])
+@pytest.mark.parametrize("name", ["nowhere/map.png", "map.nonsense", ""])
+def test_files_are_checked_before_anybody_is_asked(points, tmp_path, option, name):
+    pytest.importorskip("matplotlib", reason="the extra opendp-optimal-geo[plot] is missing")
+    state = tmp_path / "budgets"
+    options = ("--budget", 1e-2, "--region", SQUARE, "--state", state, "--json")
+    assert run("count", points, *options, "--price", 1e-3).exit_code == 0
+    before = state.read_bytes()
+    result = run("count", points, *options, option, tmp_path / name)
+    assert result.exit_code == 2
+    assert "file" in result.stderr
+    assert state.read_bytes() == before
+
+
+@pytest.mark.parametrize("option", ["--output", "--table"])
+def test_files_of_other_commands_are_checked_first(points, tmp_path, option):
+    pytest.importorskip("matplotlib", reason="the extra opendp-optimal-geo[plot] is missing")
+    state, missing = tmp_path / "budgets", tmp_path / "nowhere" / "x.png"
+    where = ("--bounds", "-9,-9,9,9", "--bandwidth", 2)
+    result = run("density", points, "--budget", 1e-2, "--state", state, *where, option, missing)
+    assert result.exit_code == 2
+    assert not state.exists()
+    result = run("figure", "3", "--data", tmp_path, "--output", tmp_path / "3.png", option, missing)
+    assert "file" in result.stderr
+
+
+def test_the_answer_is_printed_before_anything_is_drawn(points, tmp_path, monkeypatch):
+    plots = pytest.importorskip("opendp_optimal_geo.plots")
+    pytest.importorskip("matplotlib", reason="the extra opendp-optimal-geo[plot] is missing")
+
+    def full(*arguments):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(plots, "plot_count", full)
+    monkeypatch.setattr(plots, "plot_density", full)
+    picture = tmp_path / "x.png"
+    result = run("count", points, "--budget", 1e-2, "--region", SQUARE, "--json", "--map", picture)
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["users"] == 400
+    where = ("--bounds", "-9,-9,9,9", "--bandwidth", 2, "--output", picture)
+    result = run("density", points, "--budget", 1e-2, "--json", *where)
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["answered"] == 400
+
+
+def test_a_map_shows_what_was_released(points, tmp_path):
+    """The function that draws it is not given the points; the secret picture says so by name."""
+    pytest.importorskip("matplotlib", reason="the extra opendp-optimal-geo[plot] is missing")
+    from opendp_optimal_geo import plots
+
+    assert set(plots.plot_count.__annotations__) == {"path", "answer", "region", "return"}
+    secret, released = tmp_path / "secret.svg", tmp_path / "released.svg"
+    options = ("--map", released, "--map-with-true-points", secret)
+    result = run("count", points, "--budget", 1e-2, "--region", SQUARE, *options)
+    assert result.exit_code == 0, result.output
+    assert "<image" in secret.read_text()  # the points, as one picture
+    assert "<image" not in released.read_text()
+    assert "true-points" in run("count", "--help").output
+
+
+def test_json_has_no_infinity(points, tmp_path):
+    state = tmp_path / "budgets"
+    options = ("--budget", 1e-2, "--at", "0,0", "--state", state, "--json", "--baseline")
+    run("neighbours", points, *options)
+    result = run("neighbours", points, *options)  # nobody has anything left
+    assert json.loads(result.stdout, parse_constant=pytest.fail)["error_bound"] is None
+
+
+def test_errors_about_files_do_not_quote_them(tmp_path):
+    path = tmp_path / "points.csv"
+    path.write_bytes(b"x,y\n1,\xe9secret\n")
+    result = run("count", path, "--budget", 1, "--region", SQUARE)
+    assert result.exit_code == 2
+    assert "UTF-8" in result.stderr
+    assert "0xe9" not in result.stderr
+    parquet = pytest.importorskip(
+        "pyarrow.parquet", reason="the extra opendp-optimal-geo[parquet] is missing"
+    )
+    import pyarrow
+
+    path = tmp_path / "points.parquet"
+    parquet.write_table(pyarrow.table({"x": ["secret", "1"], "y": ["2", "3"]}), path)
+    result = run("count", path, "--budget", 1, "--region", SQUARE)
+    assert result.exit_code == 2
+    assert "secret" not in result.stderr
