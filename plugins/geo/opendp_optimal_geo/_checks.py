@@ -31,6 +31,14 @@ def positive(name: str, value: Any) -> float:
     return result
 
 
+def moderate(name: str, value: Any) -> float:
+    """Return a positive number whose square, and the square of its inverse, are normal floats."""
+    result = positive(name, value)
+    if not 2.0**-300 <= result <= 2.0**300:
+        raise ValueError(f"{name} ({value!r}) must be between 2^-300 and 2^300")
+    return result
+
+
 def fraction(name: str, value: Any, *, zero: bool = False) -> Fraction:
     """Return a finite number above 0 (or at least 0) exactly."""
     number(name, value)

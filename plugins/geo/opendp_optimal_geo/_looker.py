@@ -165,11 +165,12 @@ class GridLooker:
 
         Whatever happens in between, every look that was begun has been paid for.
         """
+        ledger, whole = self.steward.ledger, int(self.allotment[:1].sum())
+        # Somebody may have paid for another query since it was known that all can pay.
+        self.solvent = self.solvent and ledger.reserve(whole)
         if not self.solvent:
             yield
             return
-        ledger, whole = self.steward.ledger, int(self.allotment[0])
-        ledger.reserve(whole)
         try:
             yield
         finally:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal_geo._checks import METHODS, choice, count, positive, power_of_two
+from opendp_optimal_geo._checks import METHODS, choice, count, moderate, positive, power_of_two
 from opendp_optimal_geo._looker import Clients, Grid, GridLooker
 from opendp_optimal_geo._opendp import assert_features
 from opendp_optimal_geo.filters import ApproxGpFilter, CgpFilter, Filter, GaussianFilter, GpFilter
@@ -50,7 +50,7 @@ class Crowd:
         """Check everything; nobody is asked yet."""
         self.privacy = choice("privacy", privacy, PRIVACY)
         self.grid = power_of_two("grid", grid)
-        self.budget = positive("budget", budget)
+        self.budget = moderate("budget", budget)
         self.delta, self.reach, self.tight = delta, reach, bool(tight)
         if (delta is None) != (privacy != "approx-gp") or (reach is None) != (delta is None):
             raise ValueError(

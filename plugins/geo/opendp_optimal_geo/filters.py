@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from opendp_optimal_geo._checks import fraction, positive, share
+from opendp_optimal_geo._checks import fraction, moderate, positive, share
 
 __all__ = [
     "ApproxGpFilter",
@@ -150,8 +150,8 @@ class ApproxGpFilter(Filter):
 
     def __init__(self, budget: Any, *, delta: Any, reach: Any) -> None:
         """Work out the capacity."""
-        bound = positive("budget", budget)
-        self.delta, self.reach = share("delta", delta), positive("reach", reach)
+        bound = moderate("budget", budget)
+        self.delta, self.reach = _small(delta), moderate("reach", reach)
         self.budget = bound
 
         def fits(total: float) -> bool:
@@ -183,8 +183,8 @@ class GaussianFilter(Filter):
 
     def __init__(self, budget: Any, *, delta: Any, reach: Any) -> None:
         """Work out the capacity."""
-        bound = positive("budget", budget)
-        self.delta, self.reach = share("delta", delta), positive("reach", reach)
+        bound = moderate("budget", budget)
+        self.delta, self.reach = _small(delta), moderate("reach", reach)
         self.budget = bound
 
         def fits(total: float) -> bool:
@@ -280,6 +280,14 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 def _mills(x: Any) -> Any:
     return math.sqrt(math.pi / 2.0) * erfcx(np.asarray(x) / math.sqrt(2.0))
+
+
+def _small(delta: Any) -> float:
+    """Return a probability whose inverse is a float."""
+    result = share("delta", delta)
+    if result < 2.0**-1000:
+        raise ValueError(f"delta ({delta!r}) must be at least 2^-1000")
+    return result
 
 
 def _largest(fits: Callable[[float], bool], guess: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -18,6 +19,10 @@ FloatArray = NDArray[np.float64]
 
 WHOLE = 1 << 40
 """Ticks in a whole budget."""
+
+
+_charging = threading.Lock()
+"""Held while payments are compared with what is left and changed."""
 
 
 @dataclass
@@ -64,6 +69,10 @@ class Ledger:
         :param users: indices in rising order, each at most once
         :param ticks: the price for each, at least 0
         """
+        with _charging:
+            return self._charge(users, ticks)
+
+    def _charge(self, users: Users, ticks: Ticks) -> NDArray[np.bool_]:
         paid = pick(self.paid, users)
         same = ticks.strides == (0,)
         if not self._any_halted and len(users) and (ticks[:1] if same else ticks).min() > 0:
@@ -79,12 +88,16 @@ class Ledger:
         self.paid[users] = paid + np.where(charged, ticks, 0)
         return charged
 
-    def reserve(self, ticks: int) -> None:
-        """Charge everybody; only after :meth:`can_all_pay`.
+    def reserve(self, ticks: int) -> bool:
+        """Charge everybody if everybody can pay; say whether it was done.
 
         :param ticks: the price
         """
-        self.paid += ticks
+        with _charging:
+            if not self.can_all_pay(ticks):
+                return False
+            self.paid += ticks
+            return True
 
     def give_back(self, kinds: NDArray[np.uint16], ticks: Ticks) -> int:
         """Take back a part of what :meth:`reserve` charged; return how many ticks in all.
@@ -96,7 +109,8 @@ class Ledger:
         for begin in range(0, self.size, 1 << 16):
             block = slice(begin, begin + (1 << 16))
             back = ticks.take(kinds[block])
-            self.paid[block] -= back
+            with _charging:
+                self.paid[block] -= back
             total += int(back.sum())
         return total
 

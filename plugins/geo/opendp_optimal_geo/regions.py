@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from shapely.geometry import MultiPolygon, Polygon
 from shapely.geometry.base import BaseGeometry
 
-from opendp_optimal_geo._checks import location, number, positive
+from opendp_optimal_geo._checks import location, moderate, number, positive
 
 FloatArray = NDArray[np.float64]
 
@@ -135,6 +135,7 @@ def threshold_shift(region: BaseGeometry, scale: float) -> float:
     >>> round(threshold_shift(rectangle((0, 0), 100, 100), 10.0), 6)
     -1.010205
     """
+    scale = moderate("scale", scale)
     frame = rectangle_frame(region)
     if frame is not None:
         length, width = 2.0 * frame[1]

@@ -34,6 +34,7 @@ from opendp_optimal_geo import (
 from opendp_optimal_geo._opendp import as_gaussian
 from opendp_optimal_geo.crowd import _steps
 from opendp_optimal_geo.projection import project_anywhere
+from opendp_optimal_geo.queries import release_points
 
 SQUARE = rectangle((0, 0), 100, 100)
 HOSTILE = [math.nan, math.inf, -math.inf, 1.7e308, -1e200, 5e-324, -0.0, 2.0**53 + 2.0]
@@ -231,6 +232,16 @@ def test_threads_cannot_spend_a_budget_twice():
     assert sum(charged) == 100 == kept.total
 
 
+def test_queries_in_threads_cannot_spend_a_budget_twice():
+    """Two queries are ready, and everybody can pay for one of them."""
+    people = Population(np.zeros((5, 2)), budget=1.0)
+    score = geo.SignedDistance(SQUARE)
+    ready = [people._looker(score, 0.75, "point", ("even", 1), True, "data") for _ in range(2)]
+    answered = [np.isfinite(release_points(looker, 5)).all() for looker in ready]
+    assert answered == [True, False]
+    assert (people.spent <= 1.0).all()
+
+
 @pytest.mark.parametrize("crs", ["EPSG:32618", "EPSG:32648", "EPSG:3857"])
 @settings(max_examples=15, deadline=None)
 @given(longitude=st.one_of(hostile, st.floats(-180, 180)), latitude=hostile)
@@ -269,6 +280,24 @@ def test_prices_beyond_floats_are_refused_clearly(plane, price):
         make_grid_gaussian(*plane, rho=price)
     with pytest.raises(ValueError, match=r"epsilon .* must be within"):
         make_grid_laplace(*plane, epsilon=price)
+
+
+@pytest.mark.parametrize("make", [ApproxGpFilter, GaussianFilter])
+@pytest.mark.parametrize(
+    ("budget", "delta", "reach", "named"),
+    [
+        (1e308, 1e-6, 1.0, "budget"),
+        (1e-300, 1e-6, 1e300, "budget"),
+        (1.0, 5e-324, 1.0, "delta"),
+        (1.0, 1e-6, 1e-300, "reach"),
+        (1.0, 1e-6, 1e300, "reach"),
+    ],
+)
+def test_filters_beyond_floats_are_refused_clearly(make, budget, delta, reach, named):
+    with pytest.raises(ValueError, match=named):
+        make(budget, delta=delta, reach=reach)
+    with pytest.raises(ValueError, match=named):
+        Population([[0, 0]], budget=budget, privacy="approx-gp", delta=delta, reach=reach)
 
 
 @pytest.mark.parametrize("kind", ["i1", "u1", "i4", "i8", "u8", "f2", "f4", "f8", "g"])

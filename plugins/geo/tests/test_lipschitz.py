@@ -30,11 +30,11 @@ def ring(corners, radius=1.0, middle=(0.0, 0.0)):
     return np.column_stack([np.cos(turns), np.sin(turns)]) * radius + middle
 
 
-def nearly_zero(corners):
-    """A ring with a corner beside the axis, as close as floats can be."""
-    found = ring(corners, 1000.0)
-    found[0] = (1000.0, 5e-324)
-    found[1] = (999.0, 2e-310)
+def nearly_zero(corners, radius=1000.0):
+    """A ring with a corner beside the axis, as close as floats can be, after one on the axis."""
+    found = ring(corners, radius)
+    found[0] = (radius, 5e-324)
+    found[-1] = (0.95 * radius, 0.0)
     return Polygon(found)
 
 
@@ -86,6 +86,17 @@ def test_regions_cannot_tell_neighbours_apart(corners):
         assert abs(found[0] - found[1]) <= step * 1.01
         assert abs(found[2] - found[3]) <= step * 1.01
         check_against_exact(region, far)
+
+
+@pytest.mark.parametrize("corners", [12, FEW_EDGES + 16])
+def test_a_hair_does_not_change_sides(corners):
+    """On the axis of the hair all products with it underflow."""
+    step = 2.0**-20
+    points = np.array([(0.0, 0.0), (0.0, step), (0.1, 0.0), (0.1, -step), (-0.9, 0.0)])
+    found = SignedDistance(nearly_zero(corners, 0.4))(points)
+    assert abs(found[0] - found[1]) <= step * 1.01
+    assert abs(found[2] - found[3]) <= step * 1.01
+    check_against_exact(nearly_zero(corners, 0.4), points)
 
 
 def test_a_repeated_corner_counts_as_before():
