@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
+
+from opendp_optimal.files import check_output
 
 
 def check_outputs(
@@ -19,9 +20,12 @@ def check_outputs(
     """Refuse files that cannot be written, before anybody is asked."""
     for path in (*pictures, *tables):
         if path is not None:
-            place = path if path.exists() else path.parent
-            if path.is_dir() or not path.parent.is_dir() or not os.access(place, os.W_OK):
-                raise ValueError(f"file ({path}) must be one that can be written")
+            try:
+                check_output(path)
+            except OSError as error:
+                raise ValueError(
+                    f"file ({path}) must be one that can be written: {error.strerror}"
+                ) from None
     for path in pictures:
         if path is not None:
             from opendp_optimal_geo.plots import check_picture

@@ -176,8 +176,6 @@ def test_files_of_other_commands_are_checked_first(points, tmp_path, option):
     result = run("density", points, "--budget", 1e-2, "--state", state, *where, option, missing)
     assert result.exit_code == 2
     assert not state.exists()
-    result = run("figure", "3", "--data", tmp_path, "--output", tmp_path / "3.png", option, missing)
-    assert "file" in result.stderr
 
 
 def test_the_answer_is_printed_before_anything_is_drawn(points, tmp_path, monkeypatch):
