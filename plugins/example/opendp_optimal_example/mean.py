@@ -8,6 +8,10 @@ import opendp.prelude as dp
 
 from opendp_optimal import Deferred, make_optimal_noise
 
+_LARGEST = 1e200
+"""Sums of so many rows within these bounds are floats."""
+_MOST_ROWS = 2**31 - 1
+
 
 def make_optimal_mean(
     input_domain: dp.Domain,
@@ -24,7 +28,7 @@ def make_optimal_mean(
     :param input_domain: a vector domain of floats.
     :param input_metric: ``symmetric_distance()``.
     :param bounds: the lowest and highest value.
-    :param size: the number of rows.
+    :param size: the number of rows; other numbers of rows are cut or filled up to it.
     :param loss: what the noise minimises.
 
     >>> import opendp.prelude as dp
@@ -41,6 +45,13 @@ def make_optimal_mean(
     >>> answer = context.query().optimal_mean((0.0, 100.0), 3).release()
     """
     low, high = bounds
+    if not (-_LARGEST <= low < high <= _LARGEST and high - low >= 1 / _LARGEST):
+        raise ValueError(
+            f"bounds ({bounds!r}) must be two numbers, the first below the second, both from "
+            f"{-_LARGEST:g} to {_LARGEST:g} and at least {1 / _LARGEST:g} apart"
+        )
+    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _MOST_ROWS:
+        raise ValueError(f"size ({size!r}) must be an integer from 1 to {_MOST_ROWS}")
     middle = (low + high) / 2
     chain = (
         (input_domain, input_metric)

@@ -1,5 +1,7 @@
 """The tutorial plugin does what its README says."""
 
+import math
+
 import opendp.prelude as dp
 import pytest
 from click.testing import CliRunner
@@ -54,6 +56,24 @@ def test_mean_outside_a_context() -> None:
     deferred = make_optimal_mean(*space, (0.0, 1.0), 10)
     measurement = deferred.fix(1, (1.0, 1e-6))
     assert measurement.map(1) == (1.0, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "size", "named"),
+    [
+        ((-8e307, 8e307), 3, "bounds"),
+        ((1.0, 0.0), 3, "bounds"),
+        ((0.0, math.nan), 3, "bounds"),
+        ((0.0, 1e-320), 3, "bounds"),
+        ((0.0, 1.0), 0, "size"),
+        ((0.0, 1.0), -1, "size"),
+        ((0.0, 1.0), 2.5, "size"),
+    ],
+)
+def test_bad_arguments_of_the_mean_are_named(bounds, size, named) -> None:
+    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
+    with pytest.raises(ValueError, match=named):
+        make_optimal_mean(*space, bounds, size)
 
 
 def test_loss_by_name() -> None:
