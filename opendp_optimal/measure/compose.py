@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ import numpy.typing as npt
 import opendp.prelude as dp
 
 from opendp_optimal.measure._opendp import links
-from opendp_optimal.measure.losses import TAIL, Losses, from_pair, from_profile, step_for
+from opendp_optimal.measure.losses import LARGEST, TAIL, Losses, from_pair, from_profile, step_for
 from opendp_optimal.measure.maps import Guarantee
 from opendp_optimal.spec.exact import float_up
 from opendp_optimal.table import NoiseTable
@@ -36,6 +35,8 @@ FEW_DOTS = 32
 """The least of them, for tables so large that each point of their profile takes its time."""
 WORK = 1 << 21
 """So many weights are looked at for one profile, about."""
+FEW_PARTS = 16
+"""Up to so many different releases are composed as finely as can be."""
 MANY_PAIRS = 8
 """A weight of a bounded table counts so many times: it is compared with many others."""
 BEYOND = 4
@@ -87,14 +88,16 @@ def compose(
     """
     if (delta is None) == (epsilon is None):
         raise ValueError(f"give one of delta ({delta!r}) and epsilon ({epsilon!r})")
-    if delta is not None and not 0 <= delta <= 1:
+    if delta is not None and not 0 <= _number("delta", delta) <= 1:
         raise ValueError(f"delta ({delta!r}) must be in [0, 1]")
-    if epsilon is not None and not epsilon >= 0:
+    if epsilon is not None and not _number("epsilon", epsilon) >= 0:
         raise ValueError(f"epsilon ({epsilon!r}) must not be negative")
 
     counted: dict[_Priced, int] = {}
+    last: Any = None
     for release in releases:
-        priced = _price(release, d_in)
+        if release is not last:  # the one before, which is still held, has the same price again
+            priced, last = _price(release, d_in), release
         counted[priced] = counted.get(priced, 0) + 1
     if not counted:
         return epsilon or 0.0, delta or 0.0
@@ -105,8 +108,19 @@ def compose(
         tight = total.epsilon_at(delta)
         return (min(tight, sum_epsilon) if delta >= sum_delta else tight), delta
     assert epsilon is not None
-    tight = total.delta_at(float(epsilon))
+    tight = total.delta_at(_number("epsilon", epsilon))
     return epsilon, (min(tight, sum_delta) if epsilon >= sum_epsilon else tight)
+
+
+def _number(name: str, value: Any) -> float:
+    """The largest float that is not above a number."""
+    try:
+        near = math.nan if isinstance(value, bool | str) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        near = math.nan
+    if math.isnan(near):
+        raise ValueError(f"{name} ({value!r}) must be a number") from None
+    return near if near <= value else math.nextafter(near, -math.inf)
 
 
 def _sums(counted: dict[_Priced, int]) -> tuple[float, float]:
@@ -175,9 +189,15 @@ def _mapped(measurement: dp.Measurement, d_in: Any) -> tuple[float, float]:
 
 
 def _together(counted: dict[_Priced, int]) -> Losses:
-    """Privacy losses that dominate those of all releases together, the finest grids first."""
+    """Privacy losses that dominate those of all releases together, by pairs of like grids."""
     parts = [_losses(one, count) for one, count in counted.items()]
-    return reduce(Losses.together, sorted(parts, key=lambda part: part.step))
+    largest = LARGEST if len(parts) <= FEW_PARTS else LARGEST // 4
+    while len(parts) > 1:
+        parts.sort(key=lambda part: part.step)
+        pairs = zip(parts[::2], parts[1::2], strict=False)
+        odd = parts[-1:] if len(parts) % 2 else []
+        parts = [one.together(two, largest=largest) for one, two in pairs] + odd
+    return parts[0]
 
 
 def _losses(priced: _Priced, count: int) -> Losses:

@@ -58,7 +58,8 @@ class Losses:
             return min(1.0, self.endless)
         start = max(0, math.floor(min(epsilon / self.step, 1e300)) - self.first + 1)
         masses = self.masses[start:]
-        losses = self.step * (self.first + start + np.arange(len(masses), dtype=np.float64))
+        with np.errstate(over="ignore"):  # a loss beyond all floats is infinite
+            losses = self.step * (self.first + start + np.arange(len(masses), dtype=np.float64))
         spent = -np.expm1(epsilon - losses) * masses
         return min(1.0, (float(spent.sum()) + self.endless) * _UP)
 
@@ -90,12 +91,17 @@ class Losses:
             # What is cut off here counts again in each of the remaining powers.
             power = power.together(power, TAIL / (8 * count))
 
-    def together(self, other: Losses, tail: float = TAIL / 64) -> Losses:
-        """The losses of two releases together."""
+    def together(self, other: Losses, tail: float = TAIL / 64, largest: int = LARGEST) -> Losses:
+        """The losses of two releases together.
+
+        :param other: those of the second
+        :param tail: mass that may be cut off at each end
+        :param largest: the most products to make
+        """
         step = min(self.step, other.step)
         while (
             max(self._size(step), other._size(step)) > LONGEST
-            or self._size(step) * other._size(step) > LARGEST
+            or self._size(step) * other._size(step) > largest
         ):
             step *= 2
         one, two = self._on_grid(step), other._on_grid(step)

@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import opendp.prelude as dp
@@ -48,7 +49,7 @@ def test_equal_tables_are_one_mechanism():
     assert compose(copies, delta=0.05) == compose([table] * 3, delta=0.05)
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1e-9, 1e-300, 1e300])
+@pytest.mark.parametrize("scale", [1e-3, 1e-9, 1e-300, 1e-308, 1e300])
 def test_no_price_is_too_high_or_too_low(scale):
     one = laplace(scale)
     price = one.map(1.0)
@@ -149,3 +150,38 @@ def test_tails_that_are_cut_off_count_as_lost():
     assert made.first == -1
     assert len(made.masses) == 3
     assert 1e-25 <= made.endless <= 2e-25
+
+
+def test_many_different_releases_and_many_alike():
+    many = [laplace(100 + number / 8) for number in range(60)]
+    epsilon, _ = compose(many, delta=1e-6, d_in=1.0)
+    rough = [laplace(100.0)] * 60
+    assert 0.25 < epsilon < compose(rough, delta=1e-6, d_in=1.0)[0] * 1.001
+    assert compose(rough * 100, delta=1e-6, d_in=1.0)[0] < 6000 * 0.01
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"epsilon": 10**400},
+        {"epsilon": "1"},
+        {"delta": "x"},
+        {"delta": None, "epsilon": True},
+        {"delta": 1j},
+        {"epsilon": Fraction(-1, 3)},
+    ],
+)
+def test_what_is_no_number_is_refused(asked):
+    with pytest.raises(ValueError, match=r"epsilon|delta"):
+        compose([laplace(1.0)], d_in=1.0, **asked)
+
+
+def test_numbers_of_any_kind_are_asked_for():
+    one = [laplace(1.0)] * 4
+    for kind in (Fraction, np.float64, np.float32):
+        assert (
+            compose(one, epsilon=kind(0.5), d_in=1.0)[1] == compose(one, epsilon=0.5, d_in=1.0)[1]
+        )
+    third = Fraction(1, 3)
+    below = math.nextafter(float(third), 0.0) if float(third) > third else float(third)
+    assert compose(one, epsilon=third, d_in=1.0)[1] == compose(one, epsilon=below, d_in=1.0)[1]
