@@ -58,13 +58,13 @@ def solve_channel(
     """
     if not 0 < (exact := _number("epsilon", epsilon)) <= MAX_EPSILON:
         raise ValueError(f"epsilon ({epsilon}) must be in (0, {MAX_EPSILON:g}]")
-    if not (delta == 0 or MIN_DELTA <= delta < 1):
+    if not ((share := _number("delta", delta)) == 0 or MIN_DELTA <= share < 1):
         raise ValueError(f"delta ({delta}) must be 0 or in [{MIN_DELTA}, 1)")
     if method not in METHODS:
         raise ValueError(f"method ({method!r}) must be one of {', '.join(METHODS)}")
     chances, losses, distances = _checked(prior, loss, metric)
     _check_size(len(chances), len(losses), MOST_WEIGHTS if delta > 0 else MOST_PURE)
-    request = ChannelRequest(chances, losses, distances, Fraction(exact), float(delta))
+    request = ChannelRequest(chances, losses, distances, Fraction(exact), float(share))
     return best_channel(request, method=method, tolerance=tolerance, progress=progress)
 
 

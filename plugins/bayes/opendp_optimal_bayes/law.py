@@ -105,6 +105,8 @@ class Law:
     @cached_property
     def matrix(self) -> Floats:
         """The chance of each observation for each answer."""
+        if self.integer and isinstance(self.noise, LaplaceNoise):
+            return self.noise.folded(len(self.steps))
         cuts = self.seen[:-1] + 0.5 if self.integer else self._edges
         below = self.noise.below(cuts[None, :] - self.steps[:, None], self.integer)
         return np.column_stack([below[:, 0], np.diff(below, axis=1), 1.0 - below[:, -1]])

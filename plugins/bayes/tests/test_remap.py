@@ -1,6 +1,7 @@
 """Remapping: the best decision, the same privacy."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import opendp.prelude as dp
@@ -19,6 +20,7 @@ from opendp_optimal_bayes import (
     optimal_channel,
     remap,
 )
+from opendp_optimal_bayes.exact import exp_down
 from opendp_optimal_bayes.law import Law
 from opendp_optimal_bayes.noises import GaussianNoise, LaplaceNoise
 from opendp_optimal_bayes.remap import decision_rule, prior_weights
@@ -204,3 +206,11 @@ def test_bad_mechanisms(integers):
 
 def test_uniform_priors(integers):
     assert prior_weights(law(3, 1.0), None).tolist() == [0.25] * 4
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 24.0, 32.0])
+def test_small_losses_keep_their_digits(integers, epsilon):
+    rule = (make_bounded_geometric(*integers, lo=0, hi=20, epsilon=epsilon) >> remap()).rule
+    channel = geometric_channel(20, decay=1 / exp_down(Fraction(epsilon)))
+    exact = channel.exact_loss([Fraction(1, 21)] * 21, loss_matrix("l1", range(21)))
+    assert rule.after == pytest.approx(float(exact), rel=1e-12)
