@@ -13,6 +13,7 @@ from opendp_optimal.errors import CertificateError, GapWarning, SolverError
 from opendp_optimal.model.bounded import MOST_WEIGHTS, check_size
 from opendp_optimal.model.channel import ChannelProblem, Integers
 from opendp_optimal.spec.bounded import BoundedProblem
+from opendp_optimal.spec.exact import float_up
 from opendp_optimal.spec.loss import Loss
 from opendp_optimal.spec.registry import named_loss
 from opendp_optimal.table import bounded_files as files
@@ -285,6 +286,7 @@ class _Search:
     def _weights(self, channel: ChannelProblem) -> Integers | None:
         from opendp_optimal.solvers.channel import run  # loaded only when needed
 
+        channel, power = channel.in_units()
         if channel.cap is not None:
             channel = replace(channel, cap=channel.cap * _SHY)
         program = channel.program()
@@ -294,9 +296,9 @@ class _Search:
         weights = proofs.private_rows(program.unfold(solution.weights), channel)
         if channel.cap is None:
             return weights
-        worst = float(max(proofs.cap_values(weights, channel)))
-        self.least_cap = min(self.least_cap, worst)
-        return weights if worst <= float(channel.cap / _SHY) else None
+        worst = max(proofs.cap_values(weights, channel))
+        self.least_cap = min(self.least_cap, float_up(worst * Fraction(2) ** power))
+        return weights if worst <= channel.cap / _SHY else None
 
     def try_below(self, bins: int, cells: int) -> None:
         """A bound from so many bins, kept if it is the best."""
@@ -306,19 +308,21 @@ class _Search:
         self.levels.add(bins)
         try:
             channel = channel_below(self.problem, bins, cells)
-            program = channel.program()
+            units, power = channel.in_units()
+            program = units.program()
             solution = run(
                 program, method=self.method, tolerance=self._tolerance(), progress=self.progress
             )
-            if self.problem.cap is not None:
+            if units.cap is not None:
                 # Not even the relaxation keeps to the cap: finer bins will not help.
-                self.hopeless = solution.excess > _HOPELESS * self.problem.cap
+                self.hopeless = solution.excess > _HOPELESS * units.cap
+            prices = proofs.round_prices(solution, program, units)
             # At worst no prices at all, which prove that no loss is negative.
             value, dual = max(
                 (
                     (proofs.prove_bound(dual, channel), dual)
                     for dual in (
-                        proofs.round_prices(solution, program, channel),
+                        replace(prices, scale=prices.scale - power),
                         proofs.no_prices(channel),
                     )
                 ),

@@ -328,6 +328,8 @@ def _unfold_caps(
         return out
     where = {cap.rows[0]: q for q, cap in enumerate(problem.caps)}
     for price, row in zip(solution.cap_price, program.caps, strict=True):
+        if not row.any():
+            continue  # what costs nothing is within every cap
         x = int(np.flatnonzero(row.any(axis=1))[0])
         if not program.folded:
             out[where[x]] += price

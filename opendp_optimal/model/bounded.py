@@ -21,6 +21,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -69,9 +70,11 @@ def check_size(problem: BoundedProblem, inputs: int, name: str, value: object) -
     weights = inputs * inputs
     if weights <= MOST_WEIGHTS:
         return
-    memory = 24 * weights**2 / 2**30
+    memory = Decimal(24 * weights**2) / 2**30
+    size = inputs if inputs < 10**9 else f"{Decimal(inputs):.3g}"
+    total = weights if inputs < 10**9 else f"{Decimal(weights):.3g}"
     raise ValueError(
-        f"{name} ({value}) makes a programme of {inputs} x {inputs} = {weights} weights, whose "
+        f"{name} ({value}) makes a programme of {size} x {size} = {total} weights, whose "
         f"matrices take {memory:.3g} GB: it must have at most {MOST_WEIGHTS} weights "
         f"({math.isqrt(MOST_WEIGHTS)} x {math.isqrt(MOST_WEIGHTS)})"
     )
@@ -300,6 +303,12 @@ def integers(problem: BoundedProblem, down: bool = False) -> ChannelProblem:
     return _exact(problem, cost, lattice.pairs(size), caps, down=down)
 
 
+def _log2_up(value: Fraction) -> int:
+    """The binary logarithm, rounded up; of numbers that are no floats to within 1."""
+    rough = value.numerator.bit_length() - value.denominator.bit_length() + 1
+    return math.ceil(math.log2(float(value))) if abs(rough) < 1000 else rough
+
+
 def _exact(
     problem: BoundedProblem,
     cost: Rows,
@@ -310,7 +319,7 @@ def _exact(
 ) -> ChannelProblem:
     """Costs as integers over a power of two, rounded up (or down, for bounds from below)."""
     top = max([max(map(max, cost)), *(max(map(max, rows)) for _, rows in caps)])
-    bits = _BITS - math.ceil(math.log2(float(top))) if top > 0 else _BITS
+    bits = _BITS - _log2_up(top) if top > 0 else _BITS
     denominator = 1 << max(0, bits)
     whole = math.floor if down else math.ceil
 

@@ -15,8 +15,9 @@ one half of the rows: a row of the other half is a row of the first, reversed.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -92,6 +93,15 @@ class ChannelProblem(Frozen):
             for c in self.caps
         }
         return shapes == turned
+
+    def in_units(self) -> tuple[ChannelProblem, int]:
+        """The same problem with costs in units of 2^power, none above 1; and the power."""
+        costs = itertools.chain(self.cost, *(cap.cost for cap in self.caps))
+        denominator = 1 << max(map(max, costs)).bit_length()
+        shrunk = Fraction(denominator, self.denominator)
+        power = denominator.bit_length() - self.denominator.bit_length()
+        cap = None if self.cap is None else self.cap / shrunk
+        return replace(self, denominator=denominator, cap=cap), power
 
     def program(self, fold: bool = True) -> ChannelProgram:
         """The programme for a solver, folded where there is a mirror symmetry.

@@ -11,10 +11,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from opendp_optimal.spec import moments
 from opendp_optimal.spec.loss import Loss, parse
 from opendp_optimal.spec.problem import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
 
 _CLOSE = 1e-9
+_LARGEST_LOSS, _LEAST_LOSS = Fraction(2) ** 1025, Fraction(2) ** -960
+"""Losses between which floats hold every loss and bound, with room for small parts of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +26,8 @@ class BoundedProblem:
 
     :param epsilon: privacy parameter, in [1e-4, 32]
     :param delta: privacy parameter, 0 (pure) or in [1e-14, 1)
-    :param sensitivity: how far neighbouring data can be apart in the query's answer. Answers are
+    :param sensitivity: how far neighbouring data can be apart in the query's answer; it, its square
+        for "l2", and that of the range are between 2^-960 and 2^1025. Answers are
         never further apart than the range is long, so a larger sensitivity means the same as one
         of exactly the range's length: every two answers are neighbours
     :param low: smallest answer of the query
@@ -68,6 +72,7 @@ class BoundedProblem:
                 f"loss ({self.loss.name}) must not fall as the error grows: answers outside of "
                 "the range could then be better than those within"
             )
+        self._check_losses()
         if self.integer:
             self._check_integers()
         if self.edges is not None:
@@ -79,6 +84,24 @@ class BoundedProblem:
             if not cap > 0:
                 raise ValueError(f"cap ({self.cap}) must be positive")
             object.__setattr__(self, "cap", cap)
+
+    def _check_losses(self) -> None:
+        """Refuse lengths whose losses floats do not hold."""
+        try:
+            largest = max(moments.exact(self.loss, side * self.width) for side in (-1, 1))
+        except (OverflowError, ValueError):
+            largest = _LARGEST_LOSS
+        if not largest < _LARGEST_LOSS:
+            raise ValueError(
+                f"range ({self.low}, {self.high}) must be shorter: floats do not hold its "
+                f"{self.loss.name} loss"
+            )
+        square = self.loss.name == "l2" and not self.loss.custom
+        if self.reach ** (2 if square else 1) < _LEAST_LOSS:
+            raise ValueError(
+                f"sensitivity ({self.sensitivity}) must be larger: floats do not hold its "
+                f"{self.loss.name} loss"
+            )
 
     def _check_integers(self) -> None:
         for name in ("low", "high", "sensitivity"):

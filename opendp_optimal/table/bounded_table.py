@@ -219,7 +219,8 @@ class BoundedTable(Table):
         problem = self.problem
         if problem.edges is not None:
             return np.array(problem.edges)
-        return np.linspace(problem.low, problem.high, self.bins + 1)
+        part, low = problem.width / self.bins, Fraction(problem.low)
+        return np.array([float(low + i * part) for i in range(self.bins + 1)])
 
     def family(self) -> tuple[Floats, Floats, Floats]:
         """Answers, outputs and chances of the outputs: one row for each x, for plots.
@@ -234,7 +235,7 @@ class BoundedTable(Table):
         if problem.integer or problem.edges is not None:
             return self.answers, self.answers, chances
         lattice = model.lattice_above(problem, self.cells, self.bins)
-        middle = (problem.low + problem.high) / 2
+        middle = problem.low / 2 + problem.high / 2
         places = middle + (np.arange(self.bins + 1) - self.bins / 2) * float(lattice.step)
         return np.asarray(places), np.asarray(places), chances
 
