@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import numpy as np
+
+from opendp_optimal import additive
 from opendp_optimal.certify import channel as proofs
 from opendp_optimal.errors import CertificateError, GapWarning, SolverError
 from opendp_optimal.model.bounded import MOST_WEIGHTS, check_size
@@ -16,8 +19,10 @@ from opendp_optimal.spec.bounded import BoundedProblem
 from opendp_optimal.spec.exact import float_up
 from opendp_optimal.spec.loss import Loss
 from opendp_optimal.spec.registry import named_loss
+from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import bounded_files as files
 from opendp_optimal.table.bounded_table import BoundedTable, channel_above, channel_below
+from opendp_optimal.table.clamped import Clamped
 
 Progress = Callable[[str], None]
 
@@ -29,6 +34,10 @@ _FINER = 1.3
 _MOST_VARIABLES = 2300
 """Variables of a programme up to which bins are refined without being asked to."""
 _HOPELESS = 1e-4
+_NOISE_GAPS = (0.5, 1e-3)
+"""Gaps of noise that is the same for all answers: first to see whether it can be of use."""
+ALIKE = 0
+"""Its place in the levels that were tried: it has no bins."""
 _SHY = 1 - Fraction(1, 1 << 20)
 """Caps are aimed at a little below, so that rounding keeps to them."""
 
@@ -52,7 +61,9 @@ def solve_bounded(
     """The private release of least expected loss for a query within a range, with proofs.
 
     The noise may depend on the answer, which beats every noise that does not in medium and high
-    privacy. The bounds hold over all mechanisms, data-dependent or not.
+    privacy. Where the noise of :func:`~opendp_optimal.solve`, moved into the range, does better
+    than what was found, the table holds that. The bounds hold over all mechanisms, data-dependent
+    or not.
 
     :param epsilon: privacy parameter; the guarantee holds for exactly this float
     :param delta: privacy parameter; 0 for pure privacy
@@ -104,11 +115,17 @@ def solve_bounded(
     cells = _cells(problem, count)
     _check_size(problem, count)
     stored = files.load(problem) if cache else None
-    if stored is not None and (count in stored.levels if count else stored.gap <= gap):
+    done = stored is not None and ALIKE in stored.levels
+    if stored is not None and done and (count in stored.levels if count else stored.gap <= gap):
         return stored
     search = _Search(problem, gap, method, progress or (lambda _: None))
     search.take(stored)
-    table = search.fixed(count, cells) if count else search.automatic()
+    if count:
+        search.fixed(count, cells)
+    else:
+        search.automatic()
+    search.try_noise()
+    table = search.table()
     if cache and table != stored:
         files.store(table)
     if table.gap > gap and not count and problem.edges is None:
@@ -172,6 +189,7 @@ class _Above:
     cells: int
     weights: Integers
     value: Fraction
+    noise: NoiseTable | None = None
 
 
 @dataclass(frozen=True)
@@ -201,12 +219,14 @@ class _Search:
         if stored is None:
             return
         self.levels |= set(stored.levels)
-        self.above = _Above(stored.bins, stored.cells, stored.weights, Fraction(stored.upper))
+        self.above = _Above(
+            stored.bins, stored.cells, stored.weights, Fraction(stored.upper), stored.noise
+        )
         self.below = _Below(
             stored.dual_bins, stored.dual_cells, stored.dual, Fraction(stored.lower)
         )
 
-    def fixed(self, bins: int, cells: int) -> BoundedTable:
+    def fixed(self, bins: int, cells: int) -> None:
         """Solve on so many bins, and on all halvings of them: refining never loosens."""
         ladder = [(bins, cells)]
         while ladder[-1][0] % 2 == 0 and ladder[-1][1] % 2 == 0:
@@ -215,13 +235,13 @@ class _Search:
             if number not in self.levels:
                 self.try_above(number, k)
                 self.try_below(number, k)
-        return self.table()
 
-    def automatic(self) -> BoundedTable:
+    def automatic(self) -> None:
         """Refine until the gap is met or programmes get too large."""
         problem = self.problem
         if problem.integer:
-            return self._integers()
+            self._integers()
+            return
         if problem.edges is not None and self.above is None:
             self.try_above(len(problem.edges) - 1, 0)
         ratio = problem.width / problem.reach
@@ -247,15 +267,13 @@ class _Search:
             bins, k = _near(problem, ratio, following)
             if self._variables(bins) > _MOST_VARIABLES:
                 break
-        return self.table()
 
-    def _integers(self) -> BoundedTable:
+    def _integers(self) -> None:
         size = int(self.problem.width)
         reach = math.floor(self.problem.reach)
         if self.above is None or self.reached() > self.gap:
             self.try_above(size, reach)
             self.try_below(size, reach)
-        return self.table()
 
     def _variables(self, bins: int) -> int:
         problem = self.problem
@@ -334,6 +352,31 @@ class _Search:
         if self.below is None or value > self.below.value:
             self.below = _Below(bins, cells, dual, value)
 
+    def try_noise(self) -> None:
+        """Noise that is the same for all answers, kept if it is the best."""
+        problem = self.problem
+        if ALIKE in self.levels:
+            return
+        self.levels.add(ALIKE)
+        if self.above is not None and additive.least_loss(problem) >= self.above.value:
+            return
+        self.progress("noise that is the same for all answers")
+        for gap in _NOISE_GAPS:
+            try:
+                noise = additive.noise_for(problem, gap, self.progress)
+                how = Clamped.of(problem, noise)
+                value = how.loss()
+            except (SolverError, CertificateError, ValueError, ArithmeticError) as error:
+                self.failure = self.failure or error
+                return
+            rough = value * Fraction(noise.lower) / Fraction(noise.upper)
+            if self.above is not None and rough >= self.above.value:
+                return
+        if problem.cap is not None and value > problem.cap:
+            self.least_cap = min(self.least_cap, float_up(value))
+        elif self.above is None or value < self.above.value:
+            self.above = _Above(0, 0, np.zeros((0, 0), np.int64), value, noise)
+
     def _tolerance(self) -> float:
         return min(1e-3, max(1e-7, self.gap / 50))
 
@@ -357,6 +400,7 @@ class _Search:
             self.below.bins,
             self.below.cells,
             tuple(sorted(self.levels)),
+            self.above.noise,
         )
 
 

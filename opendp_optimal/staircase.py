@@ -57,7 +57,9 @@ def pure_table(
         table = _staircase_table(problem, fixed or _fine(problem, count), dual)
         if table.gap <= gap or count >= limit:
             return table
-        count = min(limit, max(count + 1, math.ceil(1.1 * count * math.sqrt(table.gap / gap))))
+        count = min(
+            limit, max(count + 1, math.ceil(1.1 * count * math.sqrt(min(table.gap / gap, 16.0))))
+        )
 
 
 def priced(problem: NoiseProblem, solution: LatticeSolution, cells: int) -> DualCertificate:

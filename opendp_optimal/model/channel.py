@@ -40,6 +40,11 @@ class CapRow(Frozen):
     rows: tuple[int, ...]
     cost: Matrix
 
+    @property
+    def largest(self) -> Fraction:
+        """What no channel exceeds, times the denominator of the costs."""
+        return Fraction(sum(map(max, self.cost)))
+
 
 @dataclass(frozen=True, eq=False)
 class ChannelProblem(Frozen):
@@ -95,13 +100,18 @@ class ChannelProblem(Frozen):
         return shapes == turned
 
     def in_units(self) -> tuple[ChannelProblem, int]:
-        """The same problem with costs in units of 2^power, none above 1; and the power."""
+        """The same problem with costs in units of 2^power, none above 1; and the power.
+
+        A cap that nothing exceeds is left out.
+        """
         costs = itertools.chain(self.cost, *(cap.cost for cap in self.caps))
         denominator = 1 << max(map(max, costs)).bit_length()
         shrunk = Fraction(denominator, self.denominator)
         power = denominator.bit_length() - self.denominator.bit_length()
-        cap = None if self.cap is None else self.cap / shrunk
-        return replace(self, denominator=denominator, cap=cap), power
+        whole = replace(self, denominator=denominator)
+        if self.cap is None or self.cap >= max(cap.largest for cap in self.caps) / self.denominator:
+            return replace(whole, caps=(), cap=None), power
+        return replace(whole, cap=self.cap / shrunk), power
 
     def program(self, fold: bool = True) -> ChannelProgram:
         """The programme for a solver, folded where there is a mirror symmetry.

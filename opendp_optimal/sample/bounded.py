@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from opendp_optimal.sample.sampler import Sampler
@@ -67,3 +67,16 @@ class Listed:
         """The integer that is released for an answer."""
         x = min(max(answer - self.start, 0), len(self.rows) - 1)
         return self.start + self.rows[x].draw_one(source)
+
+
+@dataclass(frozen=True)
+class Adding:
+    """Noise that is the same for all answers; what leaves ``low``..``high`` is moved to its end."""
+
+    noise: Callable[[], int]
+    low: int
+    high: int
+
+    def draw(self, answer: int) -> int:
+        """The grid place that is released for an answer."""
+        return min(max(answer + self.noise(), self.low), self.high)

@@ -1,4 +1,7 @@
-"""Files of bounded tables, version 1, and where they are kept: beside the noise tables.
+"""Files of bounded tables, and where they are kept: beside the noise tables.
+
+Version 1 has the weights of bins. Version 2 has none, but a whole noise table, in the bytes of its
+own file.
 
 The container is that of noise tables, with the magic "ODPBOUND". Tables for a user's own loss are
 not kept: their proofs need the function itself.
@@ -12,6 +15,8 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from opendp_optimal.certify.channel import ChannelDual
 from opendp_optimal.errors import CertificateError, TableFormatError
 from opendp_optimal.spec.bounded import BoundedProblem
@@ -19,9 +24,13 @@ from opendp_optimal.spec.loss import parse
 from opendp_optimal.table import cache
 from opendp_optimal.table.bounded_table import BoundedTable
 from opendp_optimal.table.format import MALFORMED, seal, unseal
+from opendp_optimal.table.format import decode as decode_noise
+from opendp_optimal.table.format import encode as encode_noise
 
 MAGIC = b"ODPBOUND"
 VERSION = 1
+VERSION_WITH_NOISE = 2
+"""Tables of noise that is the same for all answers; all others stay as they were."""
 SUFFIX = cache.BOUNDED_SUFFIX
 _MOST_BINS = 1 << 9
 
@@ -34,7 +43,7 @@ def encode(table: BoundedTable) -> bytes:
         raise ValueError(f"loss ({table.loss.name}) must have a name: functions cannot be stored")
     dual = table.dual
     header: dict[str, Any] = {
-        "version": VERSION,
+        "version": VERSION if table.noise is None else VERSION_WITH_NOISE,
         "problem": table.problem.describe(),
         "bins": table.bins,
         "cells": table.cells,
@@ -52,6 +61,8 @@ def encode(table: BoundedTable) -> bytes:
         "slack": dual.slack,
         "caps": dual.caps,
     }
+    if table.noise is not None:
+        arrays["noise"] = np.frombuffer(encode_noise(table.noise), np.uint8).astype(np.int64)
     return seal(MAGIC, header, arrays)
 
 
@@ -72,7 +83,7 @@ def decode(data: bytes) -> BoundedTable:
 
 
 def _decode(data: bytes) -> BoundedTable:
-    header, arrays = unseal(MAGIC, VERSION, data)
+    header, arrays = unseal(MAGIC, _version(data), data)
     numbers = [int(header[key]) for key in ("bins", "cells", "dual_bins", "dual_cells")]
     scale = int(header["scale"])
     if not (-4096 <= scale <= 4096 and min(numbers) >= 0 and max(numbers) <= _MOST_BINS):
@@ -82,7 +93,11 @@ def _decode(data: bytes) -> BoundedTable:
     if problem.describe() != described:
         raise TableFormatError("the problem in the file is not written as it should be")
     weights = arrays["weights"]
-    fits = weights.ndim == 2 and len(weights) == numbers[0] + 1
+    noise = None
+    if header["version"] == VERSION_WITH_NOISE:
+        noise = decode_noise(arrays["noise"].astype(np.uint8).tobytes())
+    rows = numbers[0] + 1 if noise is None else 0
+    fits = weights.ndim == 2 and len(weights) == rows
     if not fits or arrays["slack"].ndim != 2 or numbers[2] > _MOST_BINS:
         raise TableFormatError("an array has an impossible shape")
     dual = ChannelDual(arrays["pairs"], arrays["budget"], arrays["slack"], arrays["caps"], scale)
@@ -97,16 +112,31 @@ def _decode(data: bytes) -> BoundedTable:
         upper=float.fromhex(header["upper"]),
         lower=float.fromhex(header["lower"]),
         levels=tuple(int(v) for v in header["levels"]),
+        noise=noise,
     )
+
+
+def _version(data: bytes) -> int:
+    """Which of the versions a file says it has; the older one for anything else."""
+    head = _header(data)
+    return VERSION_WITH_NOISE if head.get("version") == VERSION_WITH_NOISE else VERSION
+
+
+def _header(data: bytes) -> dict[str, Any]:
+    """The header of a file, unverified."""
+    (length,) = struct.unpack("<I", data[8:12])
+    if data[:8] != MAGIC or length > len(data):
+        raise TableFormatError("the file does not begin like a bounded table")
+    header = json.loads(data[12 : 12 + length])
+    if not isinstance(header, dict):
+        raise TableFormatError("the header of the file is no object")
+    return header
 
 
 def peek(data: bytes) -> dict[str, Any]:
     """What a file says it is, unverified: for looking through directories."""
     try:
-        (length,) = struct.unpack("<I", data[8:12])
-        if data[:8] != MAGIC or length > len(data):
-            raise TableFormatError("the file does not begin like a bounded table")
-        header = json.loads(data[12 : 12 + length])
+        header = _header(data)
         described = header["problem"]
         numbers = ("epsilon", "delta", "sensitivity", "low", "high")
         return {

@@ -19,18 +19,23 @@ from opendp_optimal.certify.privacy import TOTAL
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.model import bounded as model
 from opendp_optimal.model.channel import ChannelProblem
-from opendp_optimal.sample.bounded import Listed, Rounding, Shifting
+from opendp_optimal.sample.bounded import Adding, Listed, Rounding, Shifting
 from opendp_optimal.sample.sampler import Sampler
 from opendp_optimal.spec import moments
 from opendp_optimal.spec.bounded import BoundedProblem
 from opendp_optimal.spec.exact import exactly, float_down, float_up
+from opendp_optimal.table.bounded_fields import check_fields
 from opendp_optimal.table.certified import Table
+from opendp_optimal.table.clamped import Clamped
+from opendp_optimal.table.noise_table import NoiseTable
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _RESOLUTION = 24
 """Binary logarithm of the grid steps in a bin, at least."""
+_SHOWN = 64
+"""Parts of a range without bins that are looked at in plots."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +48,10 @@ class BoundedTable(Table):
     belongs to the integer low + x. For real queries with a positive delta, the first and the last
     column belong to the release of the answer itself, whose chance is within delta.
 
+    Where noise that is the same for all answers does better than what was found on bins, the table
+    holds that ``noise`` instead: it is added, and releases are moved into the range. There are no
+    bins and no weights then.
+
     :param problem: what was asked
     :param bins: number of bins of the mechanism (integers: steps in the range)
     :param cells: bins that cover the sensitivity (0 for unequal bins)
@@ -52,7 +61,9 @@ class BoundedTable(Table):
     :param dual_cells: bins of the relaxation that are within the sensitivity
     :param upper: expected loss, rounded up
     :param lower: a bound below the expected loss of every mechanism, rounded down
-    :param levels: numbers of bins that were tried; the best of each bound was kept
+    :param levels: numbers of bins that were tried, 0 for noise that is the same for all answers;
+        the best of each bound was kept
+    :param noise: the noise that is the same for all answers, if that is released
     """
 
     problem: BoundedProblem
@@ -65,6 +76,7 @@ class BoundedTable(Table):
     upper: float
     lower: float
     levels: tuple[int, ...] = ()
+    noise: NoiseTable | None = None
 
     @property
     def kind(self) -> str:
@@ -77,8 +89,8 @@ class BoundedTable(Table):
         return (
             f"BoundedTable({self.kind}, epsilon={p.epsilon}, delta={p.delta}, "
             f"sensitivity={p.sensitivity:g}, range=({p.low:g}, {p.high:g}), loss={p.loss.name}, "
-            f"bins={self.bins}, upper={self.upper:.6g}, lower={self.lower:.6g}, "
-            f"gap={self.gap:.3%})"
+            f"bins={self.bins}, {'' if self.noise is None else 'noise alike for all, '}"
+            f"upper={self.upper:.6g}, lower={self.lower:.6g}, gap={self.gap:.3%})"
         )
 
     def __eq__(self, other: object) -> bool:
@@ -90,6 +102,7 @@ class BoundedTable(Table):
             and (self.bins, self.cells, self.dual_bins, self.dual_cells, self.dual.scale)
             == (other.bins, other.cells, other.dual_bins, other.dual_cells, other.dual.scale)
             and (self.upper, self.lower, self.levels) == (other.upper, other.lower, other.levels)
+            and self.noise == other.noise
             and np.array_equal(self.weights, other.weights)
             and all(
                 np.array_equal(getattr(self.dual, name), getattr(other.dual, name))
@@ -102,6 +115,11 @@ class BoundedTable(Table):
         return hash((self.problem.fingerprint, self.bins, self.upper))
 
     @cached_property
+    def clamped(self) -> Clamped | None:
+        """How the noise that is the same for all answers is released, if it is."""
+        return None if self.noise is None else Clamped.of(self.problem, self.noise)
+
+    @cached_property
     def _above(self) -> ChannelProblem:
         return channel_above(self.problem, self.bins, self.cells)
 
@@ -111,27 +129,42 @@ class BoundedTable(Table):
 
     def verify(self) -> None:
         """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
-        proofs.prove_private(self.weights, self._above)
-        proofs.prove_caps(self.weights, self._above)
-        if not self.upper >= proofs.expected_cost(self.weights, self._above):
-            raise CertificateError(f"upper ({self.upper}) is below the expected loss")
-        if not self.lower <= proofs.prove_bound(self.dual, self._below):
-            raise CertificateError(f"lower ({self.lower}) is above what the prices prove")
+        check_fields(self)
+        if self.clamped is not None:
+            self.clamped.verify()
+            if self.problem.cap is not None and self.clamped.loss() > self.problem.cap:
+                raise CertificateError(f"the loss exceeds the cap ({self.problem.cap})")
+        else:
+            proofs.prove_private(self.weights, self._above)
+            proofs.prove_caps(self.weights, self._above)
+        if self.upper != float_up(self._exact_loss()):
+            raise CertificateError(f"upper ({self.upper}) is not the expected loss")
+        if self.lower != float_down(proofs.prove_bound(self.dual, self._below)):
+            raise CertificateError(f"lower ({self.lower}) is not what the prices prove")
+        if not self.lower <= self.upper:
+            raise CertificateError(f"lower ({self.lower}) is above upper ({self.upper})")
+
+    def _exact_loss(self) -> Fraction:
+        if self.clamped is not None:
+            return self.clamped.loss()
+        return proofs.expected_cost(self.weights, self._above)
 
     def delta_at(self, epsilon: float, apart: int | None = None) -> float:
         """The exact privacy profile: the least delta for this epsilon, rounded up.
 
         :param epsilon: at least 0
-        :param apart: cells (or integers) that neighbours are apart, at most; default: all that
-            the sensitivity allows
+        :param apart: what :meth:`apart` says of a distance; default: all that the sensitivity
+            allows
         """
         if not epsilon >= 0:
             raise ValueError(f"epsilon ({epsilon}) must not be negative")
+        if apart is not None and apart < 1:
+            raise ValueError(f"apart ({apart}) must be at least 1")
+        if self.clamped is not None:
+            return self.clamped.delta_at(epsilon, apart)
         base = self._above
         pairs = base.pairs
         if apart is not None:
-            if apart < 1:
-                raise ValueError(f"apart ({apart}) must be at least 1")
             pairs = pairs[np.abs(pairs[:, 0] - pairs[:, 1]) <= apart]
         asked = np.full(len(pairs), float(epsilon))
         narrowed = replace(base, pairs=pairs, low=asked, high=asked)
@@ -140,6 +173,8 @@ class BoundedTable(Table):
 
     def loss_at(self, answer: float) -> float:
         """The expected loss at one answer of the query, rounded up.
+
+        For noise that is the same for all answers, a bound that holds at all of them.
 
         >>> from opendp_optimal import solve_bounded
         >>> table = solve_bounded(1.0, 0.2, sensitivity=2, range=(0, 4), bins=4, cache=False)
@@ -150,9 +185,11 @@ class BoundedTable(Table):
         if not problem.low <= answer <= problem.high:
             raise ValueError(f"answer ({answer}) must be in [{problem.low}, {problem.high}]")
         value = Fraction(answer)
+        if problem.integer and value.denominator != 1:
+            raise ValueError(f"answer ({answer}) must be an integer")
+        if self.noise is not None:
+            return self.upper
         if problem.integer:
-            if value.denominator != 1:
-                raise ValueError(f"answer ({answer}) must be an integer")
             errors = [Fraction(problem.low) + y - value for y in range(self.bins + 1)]
             cost = [moments.exact(problem.loss, e) for e in errors]
             return float_up(self._row_mean(int(value - Fraction(problem.low)), cost))
@@ -163,7 +200,7 @@ class BoundedTable(Table):
     @property
     def telling(self) -> bool:
         """Whether there are columns for the release of the answer itself."""
-        return bool(self._above.telling)
+        return self.noise is None and bool(self._above.telling)
 
     def _row_mean(self, x: int, cost: list[Fraction], share: Fraction = Fraction(1)) -> Fraction:
         """The mean cost of a row; that of telling is its loss times the share of the row."""
@@ -209,6 +246,8 @@ class BoundedTable(Table):
     @cached_property
     def largest_conditional_loss(self) -> float:
         """A bound on the expected loss at every single answer, rounded up."""
+        if self.noise is not None:
+            return self.upper
         asked = replace(self.problem, cap=self.problem.cap or 1.0)
         values = proofs.cap_values(self.weights, channel_above(asked, self.bins, self.cells))
         return float_up(max(values))
@@ -219,8 +258,9 @@ class BoundedTable(Table):
         problem = self.problem
         if problem.edges is not None:
             return np.array(problem.edges)
-        part, low = problem.width / self.bins, Fraction(problem.low)
-        return np.array([float(low + i * part) for i in range(self.bins + 1)])
+        parts = self.bins or (int(problem.width) if problem.integer else _SHOWN)
+        part, low = problem.width / parts, Fraction(problem.low)
+        return np.array([float(low + i * part) for i in range(parts + 1)])
 
     def family(self) -> tuple[Floats, Floats, Floats]:
         """Answers, outputs and chances of the outputs: one row for each x, for plots.
@@ -228,6 +268,8 @@ class BoundedTable(Table):
         The release of the answer itself counts as that of its own cell.
         """
         problem = self.problem
+        if self.noise is not None:
+            return self.answers, self.answers, self._clamped_chances(self.noise)
         chances = self.weights / TOTAL
         if self.telling:
             told = chances[:, 0] + chances[:, -1]
@@ -239,10 +281,26 @@ class BoundedTable(Table):
         places = middle + (np.arange(self.bins + 1) - self.bins / 2) * float(lattice.step)
         return np.asarray(places), np.asarray(places), chances
 
+    def _clamped_chances(self, noise: NoiseTable) -> Floats:
+        """Chances of the places next to what is released, for each of :attr:`answers`."""
+        count = len(self.answers)
+        unit = 1.0 if self.problem.integer else float(self.problem.reach) / noise.cells
+        apart = unit * (count - 1) / float(self.problem.width)
+        moves = np.arange(-noise.radius, noise.radius + 1) * apart
+        law = np.append(noise.weights, noise.atom) / TOTAL
+        out = np.zeros((count, count))
+        for x in range(count):
+            places = np.clip(np.rint(x + np.append(moves, 0.0)), 0, count - 1)
+            np.add.at(out[x], places.astype(int), law)
+            out[x, [0, -1]] += (1 - law.sum()) / 2  # an endless tail
+        return out
+
     @cached_property
     def bits(self) -> int:
         """Answers are rounded to multiples of 2^-bits before anything else (integers: 0)."""
         problem = self.problem
+        if self.clamped is not None:
+            return self.clamped.bits
         if problem.integer:
             return 0
         least = problem.width / self.bins
@@ -252,13 +310,15 @@ class BoundedTable(Table):
         return _RESOLUTION - math.floor(math.log2(float(least)))
 
     @cached_property
-    def mechanism(self) -> Shifting | Rounding | Listed:
+    def mechanism(self) -> Shifting | Rounding | Listed | Adding:
         """What is drawn from, on the grid of :attr:`bits`.
 
         Rounding to the grid moves two answers by one grid step relative to each other, at most;
         bins are made larger by as much.
         """
         problem = self.problem
+        if self.clamped is not None:
+            return self.clamped.mechanism()
         rows = tuple(Sampler.of(row) for row in self.weights)
         if problem.integer:
             return Listed(rows, int(problem.low))
@@ -277,7 +337,9 @@ class BoundedTable(Table):
         return Shifting(rows, start, step, self.telling)
 
     def apart(self, distance: Fraction) -> int:
-        """How many cells (or integers) answers at a distance can be apart, at most."""
+        """How many cells (integers, grid steps) answers at a distance can be apart, at most."""
+        if self.clamped is not None:
+            return self.clamped.apart(distance)
         if self.problem.integer:
             return max(1, math.floor(distance))
         if self.problem.edges is not None:
@@ -337,14 +399,16 @@ class BoundedTable(Table):
         dual_bins: int,
         dual_cells: int,
         levels: tuple[int, ...] = (),
+        noise: NoiseTable | None = None,
     ) -> BoundedTable:
         """A table whose bounds follow from its data; everything is proved on the way."""
         blank = BoundedTable(
-            problem, bins, cells, weights, dual, dual_bins, dual_cells, math.inf, -math.inf, levels
+            *(problem, bins, cells, weights, dual, dual_bins, dual_cells),
+            *(math.inf, -math.inf, levels, noise),
         )
         table = replace(
             blank,
-            upper=float_up(proofs.expected_cost(weights, blank._above)),
+            upper=float_up(blank._exact_loss()),
             lower=float_down(proofs.prove_bound(dual, blank._below)),
         )
         table.verify()
