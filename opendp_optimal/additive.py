@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from fractions import Fraction
 
-from opendp_optimal.engine import solve
-from opendp_optimal.errors import GapWarning
 from opendp_optimal.spec import moments
 from opendp_optimal.spec.bounded import BoundedProblem
 from opendp_optimal.spec.exact import float_up
-from opendp_optimal.spec.loss import Loss
+from opendp_optimal.spec.loss import Loss, parse
+from opendp_optimal.spec.problem import NoiseProblem
 from opendp_optimal.table import NoiseTable
+from opendp_optimal.table import cache as tables
 from opendp_optimal.table.clamped import in_sensitivities
 
 _TERMS = 400
-_LARGEST_SENSITIVITY = 4096
 
 
 def least_loss(problem: BoundedProblem) -> Fraction:
@@ -39,27 +37,31 @@ def least_loss(problem: BoundedProblem) -> Fraction:
     return total * (1 - Fraction(1, 1 << 30))
 
 
-def noise_for(problem: BoundedProblem, gap: float, progress: Callable[[str], None]) -> NoiseTable:
+def noise_for(
+    problem: BoundedProblem, gap: float, progress: Callable[[str], None], cache: bool
+) -> NoiseTable:
     """The best noise for the problem's sensitivity and loss; pure noise is that for l1 or l2.
 
-    It is not kept: bounded tables hold their own.
+    :param problem: what is asked
+    :param gap: largest acceptable relative gap of the noise's own bounds
+    :param progress: called with a line of text at each step
+    :param cache: take a stored table where there is one; what is solved is not stored, bounded
+        tables hold their own
     """
-    loss: str | Loss = problem.loss
-    if problem.delta == 0 and (problem.loss.custom or problem.loss.name not in ("l1", "l2")):
-        loss = "l1"
-    elif problem.loss.custom and not problem.integer:
-        loss = in_sensitivities(problem.loss, float_up(problem.reach))
-    whole = math.floor(problem.reach) if problem.integer else None
-    if whole is not None and whole > _LARGEST_SENSITIVITY:
-        raise ValueError(f"sensitivity ({whole}) must be at most {_LARGEST_SENSITIVITY}")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", GapWarning)
-        return solve(
-            problem.epsilon,
-            problem.delta,
-            loss=loss,
-            integer_sensitivity=whole,
-            gap=gap,
-            cache=False,
-            progress=progress,
-        )
+    loss: Loss = problem.loss
+    if problem.delta == 0 and (loss.custom or loss.name not in ("l1", "l2")):
+        loss = parse("l1")
+    elif loss.custom and not problem.integer:
+        loss = in_sensitivities(loss, float_up(problem.reach))
+    asked = NoiseProblem(
+        epsilon=problem.epsilon,
+        delta=problem.delta,
+        loss=loss,
+        integer_sensitivity=math.floor(problem.reach) if problem.integer else None,
+    )
+    stored = tables.load(asked, gap) if cache else None
+    if stored is not None and stored.gap <= gap:
+        return stored
+    from opendp_optimal.refine import refine  # the solvers are loaded only when needed
+
+    return refine(asked, gap, "auto", None, progress)

@@ -34,7 +34,7 @@ _FINER = 1.3
 _MOST_VARIABLES = 2300
 """Variables of a programme up to which bins are refined without being asked to."""
 _HOPELESS = 1e-4
-_NOISE_GAPS = (0.5, 1e-3)
+_NOISE_GAPS = (0.5, 1e-2)
 """Gaps of noise that is the same for all answers: first to see whether it can be of use."""
 ALIKE = 0
 """Its place in the levels that were tried: it has no bins."""
@@ -118,7 +118,7 @@ def solve_bounded(
     done = stored is not None and ALIKE in stored.levels
     if stored is not None and done and (count in stored.levels if count else stored.gap <= gap):
         return stored
-    search = _Search(problem, gap, method, progress or (lambda _: None))
+    search = _Search(problem, gap, method, progress or (lambda _: None), cache)
     search.take(stored)
     if count:
         search.fixed(count, cells)
@@ -204,9 +204,10 @@ class _Search:
     """The best mechanism and the best bound of all lattices tried."""
 
     def __init__(
-        self, problem: BoundedProblem, gap: float, method: str, progress: Progress
+        self, problem: BoundedProblem, gap: float, method: str, progress: Progress, cache: bool
     ) -> None:
         self.problem, self.gap, self.method, self.progress = problem, gap, method, progress
+        self.cache = cache
         self.levels: set[int] = set()
         self.above: _Above | None = None
         self.below: _Below | None = None
@@ -363,7 +364,7 @@ class _Search:
         self.progress("noise that is the same for all answers")
         for gap in _NOISE_GAPS:
             try:
-                noise = additive.noise_for(problem, gap, self.progress)
+                noise = additive.noise_for(problem, gap, self.progress, self.cache)
                 how = Clamped.of(problem, noise)
                 value = how.loss()
             except (SolverError, CertificateError, ValueError, ArithmeticError) as error:

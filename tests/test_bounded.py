@@ -4,6 +4,8 @@ import itertools
 import json
 import math
 import warnings
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opendp_optimal import BoundedTable, GapWarning, Loss, solve, solve_bounded
+from opendp_optimal import (
+    BoundedTable,
+    CertificateError,
+    GapWarning,
+    Loss,
+    solve,
+    solve_bounded,
+)
 from opendp_optimal.certify import channel as proofs
 from opendp_optimal.certify.privacy import TOTAL
 from opendp_optimal.spec import baselines
+from opendp_optimal.table import bounded_files as files
 from opendp_optimal.table.bounded_table import channel_above
 
 FIGURE = json.loads((Path(__file__).parent / "golden" / "figure_3.json").read_text())
@@ -269,3 +279,80 @@ def test_progress_and_methods():
     assert "bound on 6 bins" in said
     assert one.upper == pytest.approx(other.upper, rel=1e-3)
     assert isinstance(one, BoundedTable)
+
+
+def test_never_worse_than_noise_that_is_the_same_for_all():
+    """At little privacy and long ranges, bins are too coarse: plain noise is the best there is."""
+    epsilon, length = 10.0, 20
+    options = {"sensitivity": 3, "range": (1, 1 + 3 * length), "bins": length, "cache": False}
+    table = solve_bounded(epsilon, 0.0, **options)
+    # The least loss of noise that is added, by the theorem on staircases.
+    staircase = 3 * math.exp(epsilon / 2) / math.expm1(epsilon)
+    assert table.lower <= staircase <= table.upper <= 1.01 * staircase
+    assert table.noise is not None
+    assert table.delta_at(epsilon) == 0.0
+    assert table.loss_at(5.0) == table.largest_conditional_loss == table.upper
+    draw = table.releaser()
+    draws = [draw(7.0) for _ in range(300)] + [draw(-9.0), draw(1e9), draw(math.nan)]
+    assert all(1 <= d <= 1 + 3 * length for d in draws)
+    assert np.median(np.abs(np.array(draws[:300]) - 7)) < 0.05
+    answers, outputs, chances = table.family()
+    assert len(answers) == len(outputs) == len(chances)
+    assert chances.sum(axis=1) == pytest.approx(np.ones(len(answers)))
+    again = files.decode(files.encode(table))
+    assert again == table
+    for change in (
+        {"noise": None},
+        {"bins": 20, "cells": 1},
+        {"upper": table.upper / 2},
+        {"noise": replace(table.noise, upper=0.0)},
+        {"problem": replace(table.problem, epsilon=9.0)},
+        {"problem": replace(table.problem, sensitivity=4.0)},
+        {"problem": replace(table.problem, cap=table.upper / 2)},
+    ):
+        with pytest.raises(CertificateError):
+            replace(table, **change).verify()
+    # The grid hides the sensitivity and the step by which rounding moves answers apart.
+    step = Fraction(2) ** -table.bits
+    assert (table.clamped.reach - 1) * step >= 3
+    assert table.clamped.reach * step < 3 + Fraction(1, 10**9)
+    assert table.apart(Fraction(3)) <= table.clamped.reach
+
+
+def test_a_cap_that_bins_cannot_keep_may_be_kept_by_plain_noise():
+    table = solve_bounded(8.0, 0.0, sensitivity=1, range=(0, 8), bins=8, cap=0.03, cache=False)
+    assert table.noise is not None
+    assert table.largest_conditional_loss <= 0.03
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"sensitivity": 1e271, "range": (0, 1e272), "loss": "l2"},
+            r"range \(0.0, 1e\+272\).*loss",
+        ),
+        ({"sensitivity": 1e-227, "range": (0, 4e-227), "loss": "l2"}, r"sensitivity \(1e-227\)"),
+        ({"sensitivity": 5e-324, "range": (0, 1e-323)}, r"sensitivity \(5e-324\)"),
+        ({"sensitivity": 1e-150, "range": (0, 1)}, r"range .* makes a programme"),
+    ],
+)
+def test_lengths_that_floats_do_not_hold(changes, words):
+    with pytest.raises(ValueError, match=words):
+        solve_bounded(1.0, 0.1, cache=False, **changes)
+
+
+def test_units_far_from_one():
+    for units in (1e-227, 1e271):
+        table = solve_bounded(
+            1.0, 0.2, sensitivity=2 * units, range=(0, 4 * units), bins=4, cache=False
+        )
+        plain = solve_bounded(1.0, 0.2, bins=4, **ASKED)
+        assert table.lower / units == pytest.approx(plain.lower, rel=1e-3)
+        assert table.upper / units == pytest.approx(plain.upper, rel=1e-3)
+
+
+@pytest.mark.parametrize("cap", [10, 1e200])
+def test_a_cap_on_costs_that_are_nothing(cap):
+    table = solve_bounded(1.0, 0.9, sensitivity=1, range=(0, 1), cap=cap, bins=4, cache=False)
+    assert 0 <= table.lower <= table.upper < 0.05

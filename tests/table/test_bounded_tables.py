@@ -132,3 +132,60 @@ def test_conditional_losses(table):
     assert chances.sum(axis=1) == pytest.approx(np.ones(table.bins + 1))
     with pytest.raises(ValueError, match=r"answer \(5\) must be in"):
         table.loss_at(5)
+
+
+def forged(problem, **changes):
+    """A problem that never passed the door."""
+    again = replace(problem)
+    for name, value in changes.items():
+        object.__setattr__(again, name, value)
+    return again
+
+
+@pytest.mark.parametrize("delta", [0.2, 0.0])
+def test_no_field_can_be_changed(delta):
+    table = solve_bounded(1.0, delta, **OPTIONS, cap=1.5, cache=False)
+    table.verify()
+    dual, problem = table.dual, table.problem
+    weights, slack = table.weights.copy(), dual.slack.copy()
+    weights[0, 0] -= 1
+    slack[0, 0] = -1
+    wrong = {
+        "upper": [table.lower / 2, table.upper * 1.01, -1.0, float("nan"), float("inf")],
+        "lower": [table.upper * 2, table.lower * 0.99, -1.0, float("nan"), float("-inf")],
+        "bins": [table.bins + 1, 0, -1, 6.0, True],
+        "cells": [0, -1, table.bins + 1, 3.0],
+        "dual_bins": [table.dual_bins + 1, 0, -3],
+        "dual_cells": [0, table.dual_cells + 1, -1],
+        "levels": [(99,), (6, 2), (-1, 2, 6), (6.0,)],
+        "weights": [weights, weights[:, :-1], np.roll(table.weights, 1, 0), table.weights * 1.0],
+        "problem": [
+            forged(problem, delta=1.0),
+            forged(problem, epsilon=-1.0),
+            forged(problem, epsilon=0.5),
+            forged(problem, sensitivity=4.0),
+            forged(problem, low=3.0),
+            forged(problem, cap=0.1),
+            forged(problem, cap=-1.0),
+            forged(problem, prior=(0.9, 0.1)),
+            forged(problem, loss=Loss(None, "l2")),
+            forged(problem, high=float("inf")),
+        ],
+        "dual": [
+            replace(dual, slack=slack),
+            replace(dual, slack=dual.slack[:-1]),
+            replace(dual, slack=dual.slack // 2),
+            replace(dual, budget=dual.budget + (1 << 40)),
+            replace(dual, budget=dual.budget - 1),
+            replace(dual, pairs=dual.pairs[::-1]),
+            replace(dual, pairs=dual.pairs + 10**6),
+            replace(dual, scale=dual.scale - 1),
+            replace(dual, scale=dual.scale + 1),
+            replace(dual, caps=np.full(3, 5)),
+            replace(dual, caps=-np.ones(len(dual.caps) or 1, np.int64)),
+        ],
+    }
+    for name, values in wrong.items():
+        for value in values:
+            with pytest.raises(CertificateError):
+                replace(table, **{name: value}).verify()

@@ -34,6 +34,9 @@ Floats = npt.NDArray[np.float64]
 LAWS = ("gaussian", "analytic-gaussian", "truncated-laplace", "optimal", "laplace")
 """Noise that is the same for all answers."""
 
+ROWS = 1500
+"""Rows of a law that stands for noise which is the same for all answers, at most."""
+
 
 class Law(Protocol):
     """Noise at sensitivity 1."""
@@ -182,6 +185,8 @@ def bounded_law(
     :param prior: chances of equal parts of the range; None for all alike
     """
     table = bounded_table(epsilon, delta, length, prior)
+    if table.noise is not None:
+        return _alike(table.noise, length)
     mechanism: Any = table.mechanism
     unit = math.ldexp(1.0, -table.bits)
     chances = table.weights / table.total
@@ -196,6 +201,28 @@ def bounded_law(
         len(chances),
         table.telling,
     )
+
+
+def _alike(noise: NoiseTable, length: float) -> BoundedLaw:
+    """Noise that is the same for all answers, moved into the range: rows that are shifted copies.
+
+    Lattices of more than :data:`ROWS` cells are coarsened.
+    """
+    coarser = max(1, math.ceil(noise.cells * length / ROWS))
+    step = coarser / noise.cells
+    bins = math.ceil(length / step)
+    size = bins + 1
+    moves = np.rint(np.arange(-noise.radius, noise.radius + 1) / coarser).astype(np.int64)
+    weights, atom = noise.weights / noise.total, noise.atom / noise.total
+    chances = np.zeros((size, size + 2))
+    for x in range(size):
+        np.add.at(chances[x], 1 + np.clip(x + moves, 0, bins), weights)
+        chances[x, [1, -2]] += (1 - weights.sum() - atom) / 2  # an endless tail
+    chances[:, [0, -1]] = atom / 2
+    cumulated = np.asarray(np.cumsum(chances, axis=1), dtype=np.float64)
+    cumulated[:, -1] = 1.0
+    flat: Floats = (cumulated + np.arange(size, dtype=np.float64)[:, None]).ravel()
+    return BoundedLaw(length, -(bins * step - length) / 2, step, flat, size, True)
 
 
 def bounded_table(
