@@ -124,7 +124,10 @@ def make_frame_sum(
     def function(frame: Any) -> float:
         import polars as pl
 
-        value = _column(frame, column).cast(pl.Float64, strict=False).fill_nan(0.0).fill_null(0.0)
+        found = _column(frame, column)
+        if frame.collect_schema()[column] == pl.Binary:
+            found = pl.when(found.is_null()).then(0.0).otherwise(0.0)  # bytes are no numbers
+        value = found.cast(pl.Float64, strict=False).fill_nan(0.0).fill_null(0.0)
         whole = (value.clip(low, high) * scale).round().cast(pl.Int64)
         total = int(frame.select(whole.sum()).collect().item())
         return max(-LARGEST_SUM, min(LARGEST_SUM, total)) / scale
@@ -232,13 +235,17 @@ def _column(frame: Any, column: str) -> Any:
 
 
 def _in_python(groups: Any) -> Any:
-    """Leave out days that Python has no name for, before the year 1 or after 9999.
+    """Leave out days that Python has no name for, before the year 1 or after 9999, and durations.
 
     None of them is a category, and Polars cannot hand them over.
     """
     import polars as pl
 
     kind = groups.schema["key"]
+    if kind == pl.Duration:
+        longest = timedelta.max.days * 86_400_000  # in milliseconds, the only unit that is longer
+        within = pl.col("key").dt.total_milliseconds().is_between(-longest, longest)
+        return groups.filter(within.fill_null(True))
     if kind not in (pl.Date, pl.Datetime):
         return groups
     zone = getattr(kind, "time_zone", None)

@@ -270,3 +270,24 @@ def test_bad_arguments() -> None:
         frame_query(plain)
     with pytest.raises(ValueError, match="context"):
         frame_query("context")  # type: ignore[arg-type]
+
+
+HOSTILE = {
+    "durations": pl.Series([0, None, 2**63 - 1, -(2**63)]).cast(pl.Duration("ms")),
+    "bytes": pl.Series([b"1", None, b"\xff\x00"]),
+    "decimals": pl.Series([1, None, 10**18]).cast(pl.Decimal(38, 0)),
+    "floats": pl.Series([1.0, None, math.nan, math.inf, -math.inf, 1e308]),
+    "text": pl.Series(["1", None, "nan", "1e999", "", "\x00"]),
+    "integers": pl.Series([1, None, 2**64 - 1], dtype=pl.UInt64),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_row_decides_whether_there_is_an_error(name: str) -> None:
+    values = HOSTILE[name]
+    total = FLOATS >> then_frame_sum("v", (-5.0, 5.0))
+    counts = FLOATS >> then_frame_histogram("v", ["1", 1, timedelta(0)])
+    for rows in (values.clear(), values, *(values[k : k + 1] for k in range(len(values)))):
+        frame = rows.alias("v").to_frame().lazy()
+        assert abs(total(frame)) <= 5.0 * len(rows)
+        assert sum(counts(frame)) <= len(rows)
