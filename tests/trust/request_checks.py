@@ -189,9 +189,11 @@ def bounded(table: BoundedTable, automatic: bool, promised: bool) -> None:
     """Privacy, loss and releases of noise for a range."""
     ensure(independent.channel_holds(table), "not private")
     problem = table.problem
-    if problem.edges is None and not problem.integer:
+    if table.noise is not None:
+        clamped_holds(table)
+    elif problem.edges is None and not problem.integer:
         grid_holds(table)
-    least = bounded_mean(table)
+    least = 0.0 if table.noise is not None else bounded_mean(table)
     ensure(least <= table.upper * NEARLY, f"upper {table.upper} is below the loss, {least}")
     for name, value in known_bounded(table):
         ensure(table.lower <= value * ROUNDED, f"lower {table.lower} is above {name}, {value}")
@@ -203,6 +205,20 @@ def bounded(table: BoundedTable, automatic: bool, promised: bool) -> None:
     answers = [low, high, (low + high) / 2, low - 1, high + 1]
     for x in map(int, answers) if problem.integer else [*answers, math.nan, math.inf, -math.inf]:
         ensure(low <= release(x) <= high, f"a release of {x} outside of the range")
+
+
+def clamped_holds(table: BoundedTable) -> None:
+    """Noise that is the same for all answers hides the sensitivity, on the grid of releases."""
+    problem, noise, how = table.problem, table.noise, table.clamped
+    assert noise is not None
+    assert how is not None
+    reach = min(Fraction(problem.sensitivity), problem.width)
+    moved = math.floor(reach * Fraction(2) ** how.bits) + (0 if problem.integer else 1)
+    ensure(moved <= noise.cells * how.steps, "neighbours are too far apart")
+    if not problem.integer and not noise.loss.custom and noise.loss.name == problem.loss.name:
+        scale = float(reach) ** (2 if noise.loss.name == "l2" else 1)
+        least = noise_mean(noise) * scale
+        ensure(least <= table.upper * NEARLY, f"upper {table.upper} is below the loss, {least}")
 
 
 def grid_holds(table: BoundedTable) -> None:
