@@ -114,7 +114,7 @@ def known_bounded(table: BoundedTable) -> Iterator[tuple[str, float]]:
         yield from _discrete(table.loss, asked.epsilon, int(reach))
         return
     yield "Laplace", _laplace(lambda x: table.loss(reach * x), asked.epsilon)
-    scale = reach if table.loss.name == "l1" else reach**2
+    scale = reach if table.loss.name == "l1" else reach * reach
     for name, value in _known(_builtin(table.loss), asked.epsilon, asked.delta):
         if 1e-290 < scale * value < math.inf:
             yield name, scale * value

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from tests.trust.request_checks import check
-from tests.trust.request_losses import AnyLoss, Called, Recipe, any_loss, log_uniform
+from tests.trust.request_losses import RESERVED, AnyLoss, Recipe, any_loss, log_uniform
 
 COUNTS = {"solve": 2000, "bounded": 500}
 SMALL = {"solve": 85, "bounded": 15}
@@ -80,9 +80,8 @@ def pure_refusal(delta: float, loss: AnyLoss) -> set[str]:
 
 
 def name_refusal(loss: AnyLoss) -> set[str]:
-    """Names of losses that come with the package are theirs."""
-    taken = isinstance(loss, Recipe | Called) and "costs" not in repr(loss)
-    return {"loss", "name"} if taken else set()
+    """Names of losses that come with the package are theirs; a function may be called anything."""
+    return {"name"} if isinstance(loss, Recipe) and loss.name in RESERVED else set()
 
 
 def work(asked: dict[str, Any]) -> float:
