@@ -1,6 +1,7 @@
 """Every release counts, whatever it is and whoever still holds it; no price is too high."""
 
 import copy
+import gc
 import math
 import pickle
 from fractions import Fraction
@@ -30,9 +31,13 @@ def laplace(scale):
 
 
 def test_releases_that_nobody_holds_count_like_any_others():
-    held = [laplace(2.0 + number / 8) for number in range(20)]
-    made = (laplace(2.0 + number / 8) for number in range(20))
-    assert compose(made, delta=1e-6, d_in=1.0) == compose(held, delta=1e-6, d_in=1.0)
+    def made():
+        for number in range(12):
+            gc.collect()  # so that the next one may take the place of one that has gone
+            yield laplace(1.0 + number / 4)
+
+    held = [laplace(1.0 + number / 4) for number in range(12)]
+    assert compose(made(), delta=1e-6, d_in=1.0) == compose(held, delta=1e-6, d_in=1.0)
     alike = [laplace(2.0) for _ in range(20)]
     assert compose(alike, delta=1e-6, d_in=1.0) == compose(
         [laplace(2.0)] * 20, delta=1e-6, d_in=1.0
