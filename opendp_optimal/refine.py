@@ -13,19 +13,24 @@ from opendp_optimal.certify.bound import no_prices
 from opendp_optimal.certify.rounding import falling, private_weights
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.model import shapes
-from opendp_optimal.model.build import build, floats, support_radius
+from opendp_optimal.model.build import build, floats, lattice_radii, support_radius
 from opendp_optimal.model.guess import aligned, fine_cells, first_cells, most_cells
 from opendp_optimal.model.lattice import LatticeProgram
 from opendp_optimal.solvers import run
 from opendp_optimal.spec.problem import NoiseProblem
-from opendp_optimal.staircase import priced, pure_table
+from opendp_optimal.staircase import one_shift, priced, pure_table
 from opendp_optimal.table import NoiseTable
 
 Progress = Callable[[str], None]
+Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+_HAIRS = tuple(2.0**-power for power in (40, 30, 20, 14, 10, 7, 4))
+"""Parts of epsilon that a closed form may leave unused, for what rounding to integers adds."""
 
 _ATTEMPTS = 6
 _FINEST = 4096
+_MOST_TERMS = 4_000_000
 
 
 def refine(
@@ -34,13 +39,15 @@ def refine(
     """The first table that meets the gap, or the best on the finest lattice that is allowed."""
     if problem.delta == 0:
         price = partial(run, method=method, outward_only=True, gap=gap)
-        return pure_table(problem, gap, price, progress)
+        tiny = 1e-6 if method == "highs" else 1e-12
+        return pure_table(problem, gap, price, progress, tiny)
     fixed = problem.integer_sensitivity or cells
     limit = fixed or most_cells(problem)
     count = fixed or min(limit, first_cells(problem, gap))
     best: NoiseTable | None = None
     failure: Exception | None = None
-    for attempt in range(_ATTEMPTS):
+    attempts = 0 if fixed and _too_large(problem, fixed) else _ATTEMPTS
+    for attempt in range(attempts):
         progress(f"{count} cells per sensitivity")
         found: NoiseTable | None = None
         try:
@@ -65,6 +72,15 @@ def refine(
     if best is None:
         raise _no_table(problem, failure)
     return best
+
+
+def _too_large(problem: NoiseProblem, cells: int) -> bool:
+    """Whether a programme would not fit into a few gigabytes."""
+    _, radius = lattice_radii(problem, cells)
+    if problem.support is not None:
+        unit = 1 if problem.kind == "integer" else cells
+        radius = min(radius, math.ceil(problem.support * unit))
+    return (1 if problem.folded else 4) * cells * (radius + cells) > _MOST_TERMS
 
 
 def _no_table(problem: NoiseProblem, failure: Exception | None) -> Exception:
@@ -139,13 +155,39 @@ def _with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTa
     values = floats(cost.upper, cost.denominator)
     top = shapes.best_top(problem.epsilon, cells, values, cells * 3)
     radius = shapes.truncation_radius(problem.epsilon, problem.delta * 0.999, cells, top)
-    law = shapes.staircase(problem.epsilon * (1 - 2.0**-40), cells, radius, top)
-    dual = best.dual if best else no_prices(cells)
-    try:
-        weights, atom = private_weights(
-            law, 0.0, law, cells=cells, epsilon=problem.epsilon, delta=problem.delta
-        )
-        candidate = NoiseTable.rounded(problem, cells, weights, atom, dual)
-    except CertificateError:
-        return best
-    return candidate if best is None or candidate.upper < best.upper else best
+    for hair in _HAIRS:
+        law = shapes.staircase(problem.epsilon * (1 - hair), cells, radius, top)
+        if not (problem.folded or problem.monotone):
+            law = _cheapest_place(problem, cells, law)
+        try:
+            weights, atom = private_weights(
+                law, 0.0, law, cells=cells, epsilon=problem.epsilon, delta=problem.delta
+            )
+            if best is None:
+                return _with_any_prices(problem, cells, weights, atom)
+            candidate = NoiseTable.rounded(problem, cells, weights, atom, best.dual)
+            return candidate if candidate.upper < best.upper else best
+        except CertificateError:
+            continue
+    return best
+
+
+def _with_any_prices(problem: NoiseProblem, cells: int, weights: Integers, atom: int) -> NoiseTable:
+    """A table with the prices of the largest shift alone, or without prices if that is better."""
+    plain = NoiseTable.rounded(problem, cells, weights, atom, no_prices(cells))
+    dual = one_shift(problem, problem.integer_sensitivity or 1)
+    priced = NoiseTable.rounded(problem, cells, weights, atom, dual)
+    return priced if priced.lower > plain.lower else plain
+
+
+def _cheapest_place(problem: NoiseProblem, cells: int, law: Floats) -> Floats:
+    """The law moved to where an uneven loss has it, if anywhere."""
+    radius = len(law) // 2
+    cost = problem.cost(cells, 2 * radius)
+    values = floats(cost.upper, cost.denominator)
+    places = sorted({round(radius * part / 32) for part in range(-32, 33)}, key=abs)
+    paid = [float(values[radius + s : radius + s + len(law)] @ law) for s in places]
+    best = places[int(np.argmin(paid))]
+    wide = np.zeros(len(law) + 2 * abs(best))
+    wide[abs(best) + best : abs(best) + best + len(law)] = law
+    return wide

@@ -16,19 +16,25 @@ import numpy as np
 
 from opendp_optimal.certify.bound import DualCertificate
 from opendp_optimal.certify.privacy import TOTAL
-from opendp_optimal.certify.pure import PureTail
+from opendp_optimal.certify.pure import PureTail, prove_pure
 from opendp_optimal.certify.rounding import round_prices
-from opendp_optimal.errors import CertificateError
+from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.model import shapes
-from opendp_optimal.model.build import build, floats
+from opendp_optimal.model.build import build, floats, lattice_radii, support_radius
 from opendp_optimal.model.guess import aligned, first_cells, most_cells
 from opendp_optimal.model.lattice import LatticeProgram, LatticeSolution
+from opendp_optimal.model.prices import largest_shift_prices
 from opendp_optimal.spec.exact import BITS, exp_bounds
 from opendp_optimal.spec.problem import NoiseProblem
 from opendp_optimal.table.noise_table import NoiseTable
 
-_TINY_DELTA = 1e-12
 _BLOCK_FALL = 2.0**-8
+_LONGEST_BLOCK = 16_384
+_MOST_PRICES = 500_000
+_MOST_TERMS = 300_000
+_SMALL_EPSILON = 0.02
+"""Programmes with more terms (ten times more from this epsilon on, where smaller shifts matter
+too) are not solved: the largest shift alone has prices then."""
 
 
 def pure_table(
@@ -36,24 +42,26 @@ def pure_table(
     gap: float,
     run: Callable[[LatticeProgram], LatticeSolution],
     progress: Callable[[str], None],
+    tiny: float,
 ) -> NoiseTable:
     """The staircase of least loss, certified.
 
     :param run: solves a lattice programme, for the prices
+    :param tiny: the delta of that programme, within the accuracy of the solver
     """
     if problem.loss.name not in ("l1", "l2"):
         raise ValueError(
             f"loss ({problem.loss.name}) must be l1 or l2 for delta = 0; for other losses, give a "
             "small delta"
         )
-    close = replace(problem, delta=_TINY_DELTA)
+    close = replace(problem, delta=tiny)
     fixed = problem.integer_sensitivity
     limit = fixed or most_cells(close)
     count = fixed or min(limit, first_cells(close, gap))
     while True:
         progress(f"{count} cells per sensitivity")
         on = fixed or aligned(close, count)[1]
-        dual = priced(close, run(build(close, on).below), on)
+        dual = _prices(close, on, run)
         table = _staircase_table(problem, fixed or _fine(problem, count), dual)
         if table.gap <= gap or count >= limit:
             return table
@@ -62,7 +70,32 @@ def pure_table(
         )
 
 
-def priced(problem: NoiseProblem, solution: LatticeSolution, cells: int) -> DualCertificate:
+def _prices(
+    close: NoiseProblem, cells: int, run: Callable[[LatticeProgram], LatticeSolution]
+) -> DualCertificate:
+    """Prices that a solver finds or, where that would take too long, those of one shift."""
+    _, radius = lattice_radii(close, cells)
+    if cells * (radius + cells) > _MOST_TERMS * (1 if close.epsilon < _SMALL_EPSILON else 10):
+        return one_shift(close, close.integer_sensitivity or 1)
+    try:
+        return priced(close, run(build(close, cells).below), cells)
+    except SolverError:
+        return one_shift(close, close.integer_sensitivity or 1)
+
+
+def one_shift(problem: NoiseProblem, cells: int) -> DualCertificate:
+    """Prices of the largest shift alone, up to where they would cost more than they prove."""
+    blocks = math.ceil(support_radius(problem.epsilon, problem.delta)) + 1
+    blocks = min(blocks, max(1, _MOST_PRICES // cells))
+    cost = problem.cost(cells, (blocks + 1) * cells)
+    lower = floats(cost.lower, cost.denominator)
+    solution = largest_shift_prices(lower, cells, problem.epsilon, problem.delta, blocks)
+    return priced(problem, solution, cells, mirrored=True)
+
+
+def priced(
+    problem: NoiseProblem, solution: LatticeSolution, cells: int, mirrored: bool | None = None
+) -> DualCertificate:
     """The prices of a solution as a certificate."""
     reach = solution.slack_price.shape[1] // 2 + cells + 1
     return round_prices(
@@ -71,7 +104,7 @@ def priced(problem: NoiseProblem, solution: LatticeSolution, cells: int) -> Dual
         cells=cells,
         epsilon=problem.epsilon,
         delta=problem.delta,
-        mirrored=problem.folded,
+        mirrored=problem.folded if mirrored is None else mirrored,
         temper=problem.support is None and not problem.monotone,
     )
 
@@ -92,6 +125,7 @@ def _staircase_table(problem: NoiseProblem, cells: int, dual: DualCertificate) -
             tail_weights, again = _block(problem.epsilon, cells, shrink)
             weights, weight = _head(problem.epsilon, cells, top, shrink)
             tail = PureTail(weight, tail_weights, again)
+            prove_pure(weights, tail, cells, problem.epsilon)
             return NoiseTable.rounded(problem, cells, weights, 0, dual, tail=tail)
         except CertificateError:
             continue
@@ -119,7 +153,7 @@ def _head(epsilon: float, cells: int, top: int, shrink: float) -> tuple[np.ndarr
 
 def _block(epsilon: float, cells: int, shrink: float) -> tuple[np.ndarray, int]:
     """Weights of a block of the tail, and of going on to the next block."""
-    steps = max(1, math.floor(-math.log(_BLOCK_FALL) / epsilon))
+    steps = max(1, min(_LONGEST_BLOCK // cells, math.floor(-math.log(_BLOCK_FALL) / epsilon)))
     value = math.floor(TOTAL * -math.expm1(-epsilon) / cells * shrink)
     block: list[int] = []
     for _ in range(steps):

@@ -78,8 +78,11 @@ def _largest_ratio(weights: Integers, tail: PureTail, step: int) -> Fraction:
     if min(right) <= 0 or any(a < b for a, b in itertools.pairwise(right)):
         raise CertificateError("pure noise does not fall outwards")
     # From the first tail block on, ratios repeat with every block.
-    compare = len(right) - step
-    return max(Fraction(right[i], right[i + step]) for i in range(compare))
+    high, low = 1, 1
+    for one, other in dict.fromkeys(zip(right[:-step], right[step:], strict=True)):
+        if one * low > high * other:
+            high, low = one, other
+    return Fraction(high, low)
 
 
 def prove_pure(weights: Integers, tail: PureTail, cells: int, epsilon: float) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from opendp_optimal.certify.bound import DualCertificate
 from opendp_optimal.certify.privacy import TOTAL, delta_units
 from opendp_optimal.errors import CertificateError
+from opendp_optimal.model.build import floats
 from opendp_optimal.model.lattice import LatticeSolution
 from opendp_optimal.spec.loss import LatticeCost
 
@@ -99,11 +100,13 @@ def round_prices(
         slack = slack * part
         solution = replace(solution, budget_price=solution.budget_price * part)
     growth = math.exp(min(epsilon, 64.0))
-    value = max(abs(solution.dual), 1e-12)
+    value = max(
+        abs(solution.dual), min(1e-12, 2.0**-40 * float(np.max(slack, initial=0.0))), 2.0**-900
+    )
     # Rounding all terms of a point by half a unit moves the bound by a part in 2^18 of its value.
     scale = math.ceil(math.log2(2.0**17 * (1 + growth) * max(4, len(slack)) / value))
     widest = max(float(solution.budget_price.max(initial=0.0)), float(np.max(slack, initial=0.0)))
-    scale = min(scale, 50 - math.ceil(math.log2(max(widest, 2.0**-40))))
+    scale = min(scale, 50 - math.ceil(math.log2(max(widest, min(2.0**-40, value)))))
     unit = 2.0**scale
     budget = np.ceil(solution.budget_price * unit).astype(np.int64)
     rounded = np.rint(slack * unit).astype(np.int64)
@@ -147,7 +150,7 @@ def _tempered(
     gain = own - math.exp(epsilon) * other
     if mirrored:
         gain = (gain + gain[::-1]) / 2
-    costs = np.array(cost.lower, dtype=float) / float(cost.denominator)
+    costs = floats(cost.lower, cost.denominator)
     paid = delta * float(solution.budget_price.sum())
     missed = 1 - np.concatenate([[0.0], np.logspace(-9, 0, 91)])
     values = [float((costs + part * gain).min()) - part * paid for part in missed]

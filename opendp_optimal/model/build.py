@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -36,21 +37,29 @@ def lattice_radii(problem: NoiseProblem, cells: int) -> tuple[int, int]:
     delta = min(problem.delta, problem.impossible or 1.0)
     end = support_radius(epsilon, delta)
     unwind = math.log1p(end * math.expm1(epsilon)) / epsilon
-    lean = 0.0 if problem.folded else _lean(problem)
+    lean = 0.0 if problem.folded else _lean(problem, end)
     mass = end + lean + min(1.25, 0.35 * epsilon)
     prices = end + lean + 0.25 + unwind / 2
     return math.ceil(cells * mass) + 1, math.ceil(cells * prices) + 1
 
 
-def _lean(problem: NoiseProblem) -> float:
-    """How far an uneven loss pushes the noise to one side, in sensitivities."""
+def _lean(problem: NoiseProblem, most: float) -> float:
+    """How far an uneven loss pushes the noise to one side, in sensitivities.
+
+    Not further than to where all of it lies on that side.
+    """
     one, other = sorted((problem.loss(1.0), problem.loss(-1.0)))
-    return math.log(max(1.0, other / max(one, 1e-3))) / problem.epsilon
+    least = 1e-3 if problem.loss.custom else 0.0
+    lean = math.log(max(1.0, other)) - math.log(max(one, least)) if other > one else 0.0
+    return min(lean / problem.epsilon, most)
 
 
-def floats(numerators: object, denominator: int) -> Floats:
+def floats(numerators: Sequence[int], denominator: int) -> Floats:
     """Costs as floats, for the solver."""
-    return np.asarray(np.array(numerators, dtype=float) / float(denominator))
+    try:
+        return np.asarray(np.array(numerators, dtype=float) / float(denominator))
+    except OverflowError:
+        return np.array([number / denominator for number in numerators], dtype=float)
 
 
 def build(problem: NoiseProblem, cells: int) -> BoundingPair:

@@ -16,6 +16,8 @@ from opendp_optimal.solvers.tools import add_columns, checked, optimum, quiet_hi
 _ROUNDS = 60
 _AT_ONCE = 8
 _SMALL = 32
+_SMALLEST = 1e-9
+"""Coefficients that HiGHS would leave out with a warning; proofs do not rest on them."""
 
 
 class _Model:
@@ -54,6 +56,8 @@ class _Model:
 
     def _rows(self, matrix: sparse.csr_array, low: float, high: float) -> None:
         count = matrix.shape[0]
+        matrix.data[np.abs(matrix.data) < _SMALLEST] = 0.0
+        matrix.eliminate_zeros()
         status = self.highs.addRows(
             count,
             np.full(count, low),

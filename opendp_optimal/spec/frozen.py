@@ -28,8 +28,8 @@ def _frozen(value: Any) -> Any:
         return frozen_array(value)
     if not isinstance(value, list):
         return value
-    numbers = all(type(part) is int for part in value)
-    return tuple(value) if numbers else tuple(_frozen(part) for part in value)
+    nested = bool(value) and isinstance(value[0], list | np.ndarray)
+    return tuple(_frozen(part) for part in value) if nested else tuple(value)
 
 
 class Frozen:

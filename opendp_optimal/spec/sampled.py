@@ -19,13 +19,23 @@ Floats = NDArray[np.float64]
 _SPLITS = {"convex": 4, "monotone": 128, "lipschitz": 64}
 _SLACK = 2.0**-44
 _BITS = 60
+_TINY = -900
+_LARGEST = 2.0**960
+
+
+def _value(function: Function, x: float) -> float:
+    try:
+        return float(function(x))
+    except OverflowError:
+        return math.inf
 
 
 def _values(function: Function, points: Floats) -> Floats:
-    out = np.array([float(function(float(x))) for x in points])
-    if not np.all(np.isfinite(out)):
-        bad = float(points[int(np.argmin(np.isfinite(out)))])
-        raise ValueError(f"loss must be finite everywhere, but loss({bad}) is not")
+    out = np.array([_value(function, float(x)) for x in points])
+    small = np.abs(out) <= _LARGEST
+    if not np.all(small):
+        bad = float(points[int(np.argmin(small))])
+        raise ValueError(f"loss must be finite everywhere, but loss({bad}) is not below 2^960")
     if np.any(out < 0):
         bad = float(points[int(np.argmin(out))])
         raise ValueError(f"loss must be non-negative, but loss({bad}) is {float(out.min())}")
@@ -76,7 +86,7 @@ def examine(function: Function, lipschitz: float | None) -> str:
 
 def _refuse_bounded(function: Function) -> None:
     for sign in (1.0, -1.0):
-        near, far = (float(function(sign * x)) for x in (2.0**20, 2.0**40))
+        near, far = (_value(function, sign * x) for x in (2.0**20, 2.0**40))
         if math.isnan(far) or far <= near:
             raise ValueError(
                 f"loss must grow without bound, but loss({sign * 2.0**40:g}) = {far:g} is not "
@@ -107,7 +117,8 @@ def _refuse_jump(function: Function, points: Floats, values: Floats) -> None:
 def _to_integers(
     upper: Floats, lower: Floats, atom: float
 ) -> tuple[list[int], list[int], int, int]:
-    scale = 2.0 ** (_BITS - max(1, math.frexp(float(np.abs(upper).max()))[1]))
+    exponent = math.frexp(float(np.abs(upper).max()))[1]
+    scale = 2.0 ** (_BITS - (exponent if exponent >= _TINY else 1))
     slack = _SLACK * float(np.abs(upper).max())
     up = [math.ceil(v * scale) for v in upper + _SLACK * np.abs(upper)]
     low = [math.floor(v * scale) for v in lower - _SLACK * np.abs(lower) - slack * 2.0**-8]
