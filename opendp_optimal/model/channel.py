@@ -100,14 +100,17 @@ class ChannelProblem(Frozen):
         return shapes == turned
 
     def in_units(self) -> tuple[ChannelProblem, int]:
-        """The same problem with costs in units of 2^power, none above 1; and the power.
+        """The same problem with costs in units of 2^power, and the power.
 
-        A cap that nothing exceeds is left out.
+        It is 0 where costs are of a size that solvers are used to; else no cost is above 1. A cap
+        that nothing exceeds is left out.
         """
         costs = itertools.chain(self.cost, *(cap.cost for cap in self.caps))
         denominator = 1 << max(map(max, costs)).bit_length()
         shrunk = Fraction(denominator, self.denominator)
         power = denominator.bit_length() - self.denominator.bit_length()
+        if abs(power) <= 32:
+            denominator, shrunk, power = self.denominator, Fraction(1), 0
         whole = replace(self, denominator=denominator)
         if self.cap is None or self.cap >= max(cap.largest for cap in self.caps) / self.denominator:
             return replace(whole, caps=(), cap=None), power
