@@ -11,6 +11,7 @@ early still yields a mechanism and a bound.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import (
     LinAlgError,
+    LinAlgWarning,
     cho_solve,
     cho_solve_banded,
     cholesky,
@@ -183,7 +185,11 @@ class _Newton:
         schur[-1, k:-1] = self.columns.mass
         schur[-1, :k] = -(self.mass @ self.through[:, :k])
         schur[-1, -1] = self.mass @ self.through[:, k]
-        self.schur = lu_factor(schur, check_finite=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LinAlgWarning)
+            self.schur = lu_factor(schur, check_finite=False)
+        if not np.all(np.diag(self.schur[0])):
+            raise LinAlgError("the Newton system is singular")
 
     def solve_band(self, right: Floats) -> Floats:
         """Solve with the scaled band matrix."""

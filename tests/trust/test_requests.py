@@ -11,6 +11,21 @@ from tests.trust import request_checks, requests
 from tests.trust.request_checks import RequestError, check
 from tests.trust.request_means import bounded_mean, noise_mean
 
+CHUNK = 5
+
+
+@pytest.mark.parametrize("first", range(0, requests.SMALL["solve"], CHUNK))
+def test_noise(first):
+    found = [requests.run(requests.request("solve", n, True)) for n in range(first, first + CHUNK)]
+    assert [(str(o.asked), o.failure) for o in found if o.failure] == []
+
+
+@pytest.mark.parametrize("first", range(0, requests.SMALL["bounded"], CHUNK))
+def test_noise_for_a_range(first):
+    numbers = range(first, first + CHUNK)
+    found = [requests.run(requests.request("bounded", n, True)) for n in numbers]
+    assert [(str(o.asked), o.failure) for o in found if o.failure] == []
+
 
 def test_requests_can_be_had_again_and_differ():
     for kind in requests.COUNTS:
