@@ -1,0 +1,24 @@
+"""Signatures, commands, hooks and bundled tables are as recorded; a few tables are solved anew."""
+
+import json
+
+import pytest
+
+from opendp_optimal.table import cache
+from opendp_optimal.table.format import decode
+from tests.net import record
+
+RECORDED = json.loads(record.RECORDED.read_text())
+
+
+@pytest.mark.parametrize("part", ["signatures", "commands", "hooks", "bundled"])
+def test_nothing_changed(part):
+    """Run ``python -m tests.net.record --write`` for a change that is meant."""
+    assert not list(record.differences(RECORDED[part], getattr(record, part)()))
+
+
+def test_every_bundled_table_verifies():
+    places = [p for p in cache.bundled_directory().iterdir() if p.name.endswith(".noise")]
+    assert len(places) == 352
+    for place in places:
+        decode(place.read_bytes()).verify()
