@@ -1,11 +1,9 @@
 """Provably optimal differentially private noise for OpenDP."""
 
 from opendp_optimal.advisor import Advice, advise
-from opendp_optimal.bounded import solve_bounded
-from opendp_optimal.channels import solve_channel
-from opendp_optimal.engine import solve
 from opendp_optimal.errors import CertificateError, GapWarning, SolverError, TableFormatError
 from opendp_optimal.hookspecs import hookimpl
+from opendp_optimal.losses.base import Loss
 from opendp_optimal.measure import (
     Deferred,
     compose,
@@ -24,10 +22,12 @@ from opendp_optimal.measure import (
     then_optimal_noise,
 )
 from opendp_optimal.plugins import load as load_plugins
-from opendp_optimal.spec.loss import Loss
+from opendp_optimal.search.bounded import solve_bounded
+from opendp_optimal.search.channel import solve_channel
+from opendp_optimal.search.noise import solve
 from opendp_optimal.table import NoiseTable
-from opendp_optimal.table.bounded_table import BoundedTable
-from opendp_optimal.table.channel_table import ChannelTable
+from opendp_optimal.table.bounded import BoundedTable
+from opendp_optimal.table.channel import ChannelTable
 
 __all__ = [
     "Advice",

@@ -198,9 +198,9 @@ def load() -> Plugins:
 
     :returns: the plugins, what they add, and the failures.
     """
+    from opendp_optimal.losses.names import add_loss
     from opendp_optimal.measure import enroll
-    from opendp_optimal.spec.registry import add_loss
-    from opendp_optimal.table.cache import add_directory
+    from opendp_optimal.table.store import add_directory
 
     result = discover()
     for mechanism in result.mechanisms.values():
@@ -257,7 +257,7 @@ def _mechanism(make: Any, *, name: str | None = None) -> tuple[str, Any]:
 
 
 def _loss(loss: Any) -> tuple[str, Any]:
-    from opendp_optimal.spec.loss import Loss
+    from opendp_optimal.losses.base import Loss
 
     if not isinstance(loss, Loss) or not loss.custom:
         raise ValueError(f"loss ({loss!r}) must be a Loss with a function")

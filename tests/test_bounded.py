@@ -22,10 +22,10 @@ from opendp_optimal import (
     solve_bounded,
 )
 from opendp_optimal.certify import channel as proofs
-from opendp_optimal.certify.privacy import TOTAL
-from opendp_optimal.spec import baselines
-from opendp_optimal.table import bounded_files as files
-from opendp_optimal.table.bounded_table import channel_above
+from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.known import real as baselines
+from opendp_optimal.table.bounded import channel_above
+from opendp_optimal.table.files import bounded as files
 
 FIGURE = json.loads((Path(__file__).parent / "golden" / "figure_3.json").read_text())
 ASKED = {"sensitivity": 2, "range": (0, 4), "cache": False}
@@ -265,7 +265,7 @@ def test_bad_input(changes, words):
 
 
 def test_a_gap_that_is_not_reached_is_a_warning(monkeypatch):
-    monkeypatch.setattr("opendp_optimal.bounded._MOST_VARIABLES", 100)
+    monkeypatch.setattr("opendp_optimal.search.bounded._MOST_VARIABLES", 100)
     with pytest.warns(GapWarning, match="above the 0.001%"):
         table = solve_bounded(1.0, 0.2, gap=1e-5, **ASKED)
     assert table.gap > 1e-5

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opendp_optimal import GapWarning, solve
-from opendp_optimal.spec import baselines
+from opendp_optimal.known import real as baselines
 from tests.strategies import deltas, epsilons
 
 GAP = 0.01
@@ -140,8 +140,8 @@ def test_bad_arguments(change, complaint):
 
 
 def test_an_interrupted_solve_leaves_the_next_one_alone(monkeypatch):
-    from opendp_optimal.solvers import interior
-    from opendp_optimal.table import cache
+    from opendp_optimal.solvers import noise_interior as interior
+    from opendp_optimal.table import store as cache
 
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -158,7 +158,7 @@ def test_a_solver_that_lies_makes_no_table(monkeypatch):
     """Weights that break privacy and prices that break their bounds do not get through."""
     from dataclasses import replace
 
-    import opendp_optimal.refine as refine
+    import opendp_optimal.search.refine as refine
 
     honest = refine.run
 
@@ -187,7 +187,7 @@ def test_a_solver_that_lies_makes_no_table(monkeypatch):
 def test_a_solver_that_inflates_prices_only_weakens_the_bound(monkeypatch):
     from dataclasses import replace
 
-    import opendp_optimal.refine as refine
+    import opendp_optimal.search.refine as refine
 
     honest = refine.run
 

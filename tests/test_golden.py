@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from opendp_optimal import solve
-from opendp_optimal.spec import baselines
+from opendp_optimal.known import real as baselines
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "seed_tables.json").read_text())
 

@@ -7,10 +7,10 @@ import pytest
 
 from opendp_optimal import GapWarning, solve
 from opendp_optimal.certify.bound import prove_bound
+from opendp_optimal.losses.base import parse
 from opendp_optimal.model.build import floats
 from opendp_optimal.model.prices import largest_shift_prices
-from opendp_optimal.spec.loss import parse
-from opendp_optimal.table.format import decode, encode
+from opendp_optimal.table.files.noise import decode, encode
 from opendp_optimal.testing import independent
 
 
@@ -60,7 +60,7 @@ def test_integers_too_many_to_solve_for():
 @pytest.mark.parametrize("loss", ["l1", "l2"])
 def test_prices_of_the_largest_shift_prove_a_close_bound(loss, cells):
     """What they prove is the loss of geometric noise on multiples of the sensitivity."""
-    from opendp_optimal.certify.rounding import round_prices
+    from opendp_optimal.round.noise import round_prices
 
     epsilon, blocks = 0.1, 300
     exact = parse(loss).on_integers((blocks + 1) * cells)

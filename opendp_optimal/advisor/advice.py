@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from opendp_optimal.advisor.request import Bound, Candidate, Proposal, Remark, Request
-from opendp_optimal.spec.loss import Loss
-from opendp_optimal.spec.registry import named_loss
+from opendp_optimal.losses.base import Loss
+from opendp_optimal.losses.names import named_loss
 
 MOST_COUNTED = 4096
 """Up to how many releases the Gaussian is waited for."""
@@ -200,7 +200,7 @@ def _collect(request: Request, progress: Progress) -> tuple[list[Proposal], list
 
 def _gaussian_from(request: Request) -> int | None:
     """The smallest count at which the Gaussian is the best additive noise, by bisection."""
-    from opendp_optimal.advisor.noise import additive
+    from opendp_optimal.advisor.additive import additive
 
     if request.delta == 0:
         return None

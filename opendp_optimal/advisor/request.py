@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from opendp_optimal.spec.loss import Loss, parse
-from opendp_optimal.spec.problem import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
+from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
 from opendp_optimal.table import NoiseTable
 
 MOST_RELEASES = 1_000_000

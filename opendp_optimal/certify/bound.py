@@ -19,10 +19,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Frozen
 from opendp_optimal.errors import CertificateError
-from opendp_optimal.spec.exact import BITS, exp_bounds
-from opendp_optimal.spec.frozen import Frozen
-from opendp_optimal.spec.loss import LatticeCost
+from opendp_optimal.exact.numbers import BITS, exp_bounds
+from opendp_optimal.losses.base import LatticeCost
 
 Integers = NDArray[np.int64]
 

@@ -19,11 +19,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.certify.privacy import TOTAL
+from opendp_optimal.arrays import Frozen
+from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError
+from opendp_optimal.exact.numbers import BITS, exp_bounds
 from opendp_optimal.model.channel import ChannelProblem, ChannelProgram, ChannelSolution
-from opendp_optimal.spec.exact import BITS, exp_bounds
-from opendp_optimal.spec.frozen import Frozen
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -14,7 +14,7 @@ import opendp_optimal
 from opendp_optimal.cli.plots import COLOURS, new_figure, save
 from opendp_optimal.cli.shapes import Shape, bars
 from opendp_optimal.cli.terminal import F, figure, figure_down, note, print_json, working
-from opendp_optimal.table.bounded_table import BoundedTable
+from opendp_optimal.table.bounded import BoundedTable
 
 ROWS = 9
 """So many answers are shown, as in Figure 5 of Selvi, Liu and Wiesemann."""

@@ -28,7 +28,7 @@ def opendp_optimal_register_commands(register: Callable[[Any], None]) -> None:
 @hookimpl
 def opendp_optimal_register_candidates(register: Callable[..., None]) -> None:
     """Propose additive noise, and noise that depends on the answer."""
-    from opendp_optimal.advisor.noise import additive, data_dependent
+    from opendp_optimal.advisor.additive import additive, data_dependent
 
     register(additive)
     register(data_dependent)

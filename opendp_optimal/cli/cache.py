@@ -8,9 +8,9 @@ import click
 
 from opendp_optimal.cli.terminal import figure_down, json_option, note, print_json, print_table
 from opendp_optimal.errors import TableFormatError
-from opendp_optimal.table import bounded_files
-from opendp_optimal.table import cache as tables
-from opendp_optimal.table.format import peek
+from opendp_optimal.table import store as tables
+from opendp_optimal.table.files import bounded as bounded_files
+from opendp_optimal.table.files.noise import peek
 
 
 @click.group()

@@ -19,7 +19,7 @@ from opendp_optimal.cli.terminal import (
     print_json,
     print_table,
 )
-from opendp_optimal.spec import baselines
+from opendp_optimal.known import real as baselines
 
 Loss = Literal["l1", "l2"]
 LOSSES: tuple[Loss, Loss] = ("l1", "l2")

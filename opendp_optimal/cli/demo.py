@@ -23,8 +23,8 @@ from opendp_optimal.cli.terminal import (
     print_json,
     print_table,
 )
+from opendp_optimal.known.real import analytic_gaussian_sigma, expected_loss
 from opendp_optimal.measure import make_optimal_noise
-from opendp_optimal.spec.baselines import analytic_gaussian_sigma, expected_loss
 
 PEOPLE = 500
 TRADES = ["care", "craft", "office", "science"]

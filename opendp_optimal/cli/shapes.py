@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from opendp_optimal.spec import baselines
+from opendp_optimal.known import real as baselines
 from opendp_optimal.table import NoiseTable
 
 FloatArray = npt.NDArray[np.float64]

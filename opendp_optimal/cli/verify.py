@@ -9,9 +9,9 @@ import click
 
 from opendp_optimal.cli.terminal import FAILED, json_option, note, print_json
 from opendp_optimal.errors import CertificateError, TableFormatError
-from opendp_optimal.table import bounded_files
-from opendp_optimal.table import cache as tables
-from opendp_optimal.table.format import decode
+from opendp_optimal.table import store as tables
+from opendp_optimal.table.files import bounded as bounded_files
+from opendp_optimal.table.files.noise import decode
 
 
 @click.command()

@@ -24,7 +24,7 @@ from opendp_optimal.cli.terminal import (
     note,
     print_json,
 )
-from opendp_optimal.table import cache as tables
+from opendp_optimal.table import store as tables
 
 
 @dataclass(frozen=True)

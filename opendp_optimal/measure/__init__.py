@@ -7,8 +7,7 @@ from opendp_optimal.measure.bounded import (
     then_optimal_bounded_noise,
 )
 from opendp_optimal.measure.compose import compose
-from opendp_optimal.measure.context import Deferred, make_optimal
-from opendp_optimal.measure.frames import (
+from opendp_optimal.measure.frames.aggregates import (
     frame_query,
     make_frame_count,
     make_frame_histogram,
@@ -18,6 +17,7 @@ from opendp_optimal.measure.frames import (
     then_frame_sum,
 )
 from opendp_optimal.measure.noise import make_optimal_noise, then_optimal_noise
+from opendp_optimal.measure.waiting import Deferred, make_optimal
 
 __all__ = [
     "Deferred",

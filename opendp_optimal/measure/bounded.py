@@ -8,14 +8,14 @@ from typing import Any
 
 import opendp.prelude as dp
 
-from opendp_optimal.bounded import solve_bounded
+from opendp_optimal.exact.numbers import float_up
 from opendp_optimal.measure._opendp import assert_features, enroll, make_measurement, partial
-from opendp_optimal.measure.context import Deferred
 from opendp_optimal.measure.direct import make_direct
 from opendp_optimal.measure.noise import LossLike, _target
-from opendp_optimal.measure.spaces import INTEGERS, Space, space_of
-from opendp_optimal.spec.exact import float_up
-from opendp_optimal.table.bounded_table import BoundedTable
+from opendp_optimal.measure.space import INTEGERS, Space, space_of
+from opendp_optimal.measure.waiting import Deferred
+from opendp_optimal.search.bounded import solve_bounded
+from opendp_optimal.table.bounded import BoundedTable
 
 __all__ = ["make_optimal_bounded", "make_optimal_bounded_noise", "then_optimal_bounded_noise"]
 

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import opendp.prelude as dp
 
+from opendp_optimal.budget.losses import LARGEST, TAIL, Losses, from_pair, from_profile, step_for
+from opendp_optimal.exact.numbers import float_up
 from opendp_optimal.measure._opendp import links
-from opendp_optimal.measure.losses import LARGEST, TAIL, Losses, from_pair, from_profile, step_for
 from opendp_optimal.measure.maps import Guarantee
-from opendp_optimal.spec.exact import float_up
 from opendp_optimal.table import NoiseTable
-from opendp_optimal.table.bounded_table import BoundedTable
+from opendp_optimal.table.bounded import BoundedTable
 
 __all__ = ["compose"]
 

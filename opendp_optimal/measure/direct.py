@@ -13,7 +13,7 @@ from typing import Any
 import opendp.prelude as dp
 
 from opendp_optimal.measure._opendp import introduce
-from opendp_optimal.measure.spaces import INTEGERS, Space
+from opendp_optimal.measure.space import INTEGERS, Space
 
 
 class DirectMeasurement(dp.Measurement):

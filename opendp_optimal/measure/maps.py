@@ -8,9 +8,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from opendp_optimal.measure.design import Design, coordinates
-from opendp_optimal.measure.grid import Grid
-from opendp_optimal.measure.spaces import Space
+from opendp_optimal.measure.guarantee import Design, coordinates
+from opendp_optimal.measure.release import Grid
+from opendp_optimal.measure.space import Space
 from opendp_optimal.table import NoiseTable
 
 

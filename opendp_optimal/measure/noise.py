@@ -9,19 +9,19 @@ from typing import Any
 
 import opendp.prelude as dp
 
-from opendp_optimal import engine
+from opendp_optimal.losses.base import Loss
 from opendp_optimal.measure._opendp import (
     assert_features,
     assert_honest,
     make_measurement,
     partial,
 )
-from opendp_optimal.measure.design import Design, design_for, integer_sensitivity, proved
 from opendp_optimal.measure.direct import make_direct
-from opendp_optimal.measure.grid import grid_for, releaser
+from opendp_optimal.measure.guarantee import Design, design_for, integer_sensitivity, proved
 from opendp_optimal.measure.maps import Guarantee
-from opendp_optimal.measure.spaces import Space, space_of
-from opendp_optimal.spec.loss import Loss
+from opendp_optimal.measure.release import grid_for, releaser
+from opendp_optimal.measure.space import Space, space_of
+from opendp_optimal.search import noise as engine
 from opendp_optimal.table import NoiseTable
 
 __all__ = ["make_optimal_noise", "then_optimal_noise"]

@@ -26,9 +26,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from opendp_optimal.losses import pieces as moments
+from opendp_optimal.losses import sampled
 from opendp_optimal.model.channel import CapRow, ChannelProblem, Integers
-from opendp_optimal.spec import moments, sampled
-from opendp_optimal.spec.bounded import BoundedProblem
+from opendp_optimal.problem.bounded import BoundedProblem
 
 _BITS = 62
 MOST_WEIGHTS = 6_600

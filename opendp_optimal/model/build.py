@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from opendp_optimal.model.lattice import Floats, LatticeProgram
-from opendp_optimal.spec.problem import NoiseProblem
+from opendp_optimal.model.noise import Floats, LatticeProgram
+from opendp_optimal.problem.noise import NoiseProblem
 
 
 @dataclass(frozen=True)

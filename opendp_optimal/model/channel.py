@@ -24,7 +24,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.spec.frozen import Frozen
+from opendp_optimal.arrays import Frozen
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

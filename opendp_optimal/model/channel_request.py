@@ -14,10 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
+from opendp_optimal.arrays import Frozen
+from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.model.channel import ChannelProblem
 from opendp_optimal.model.metric import Distance, direct_pairs, same_inputs
-from opendp_optimal.spec.exact import float_down, float_up
-from opendp_optimal.spec.frozen import Frozen
 
 _LARGEST = 64.0
 _BITS = 80

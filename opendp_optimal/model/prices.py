@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from opendp_optimal.model.lattice import Floats, LatticeSolution
+from opendp_optimal.model.noise import Floats, LatticeSolution
 
 
 def largest_shift_prices(

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from opendp_optimal.sample.sampler import Sampler
+from opendp_optimal.sample.weights import Sampler
 from opendp_optimal.sample.words import Source, one_below
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from opendp_optimal.errors import SolverError
-from opendp_optimal.model.lattice import LatticeProgram, LatticeSolution
+from opendp_optimal.model.noise import LatticeProgram, LatticeSolution
 
 _LEAST_COST, _MOST_COST = 1e-6, 1e15
 _SMALL = 20_000
@@ -52,14 +52,14 @@ def run_scaled(
     :param gap: the relative gap that is wanted in the end
     """
     if method == "highs":
-        from opendp_optimal.solvers.highs import solve_highs
+        from opendp_optimal.solvers.noise_highs import solve_highs
 
         return solve_highs(program)
     if method == "cutting-planes":
-        from opendp_optimal.solvers.events import solve_events
+        from opendp_optimal.solvers.noise_cuts import solve_events
 
         return solve_events(program)
-    from opendp_optimal.solvers.interior import solve_interior
+    from opendp_optimal.solvers.noise_interior import solve_interior
 
     solution: LatticeSolution | None = None
     try:
@@ -70,7 +70,7 @@ def run_scaled(
         if method == "interior":
             raise
     if solution is None and len(program.shifts) * program.points <= _SMALL:
-        from opendp_optimal.solvers.highs import solve_highs
+        from opendp_optimal.solvers.noise_highs import solve_highs
 
         return solve_highs(program)
     if solution is None:

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution, Floats
-from opendp_optimal.solvers.tools import TOLERANCE, add_columns, checked, optimum, quiet_highs
+from opendp_optimal.solvers.highs import TOLERANCE, add_columns, checked, optimum, quiet_highs
 
 _ROUNDS = 200
 _FEW = 400

@@ -11,7 +11,7 @@ import numpy as np
 from opendp_optimal.errors import CertificateError
 
 if TYPE_CHECKING:
-    from opendp_optimal.table.bounded_table import BoundedTable
+    from opendp_optimal.table.bounded import BoundedTable
 
 
 def check_fields(table: BoundedTable) -> None:

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from opendp_optimal.certify.privacy import TOTAL
+from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError
+from opendp_optimal.exact.numbers import float_up
+from opendp_optimal.losses import pieces as moments
+from opendp_optimal.losses.base import Loss
+from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.sample.bounded import Adding
-from opendp_optimal.spec import moments
-from opendp_optimal.spec.bounded import BoundedProblem
-from opendp_optimal.spec.exact import float_up
-from opendp_optimal.spec.loss import Loss
-from opendp_optimal.table.noise_table import NoiseTable
+from opendp_optimal.table.noise import NoiseTable
 
 _RESOLUTION = 40
 _LONGEST = 58

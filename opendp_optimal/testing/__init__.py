@@ -4,8 +4,8 @@ For this package's own tests and for authors of plugins. Nothing here is used by
 """
 
 from opendp_optimal.testing.audit import AuditResult, audit
+from opendp_optimal.testing.bounds import AuditReport, clopper_pearson, proven_loss
 from opendp_optimal.testing.independent import plain_delta, plain_epsilon_holds
-from opendp_optimal.testing.loss import AuditReport, clopper_pearson, proven_loss
 
 __all__ = [
     "AuditReport",

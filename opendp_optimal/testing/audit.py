@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from opendp_optimal.testing.events import Event, learn, suggested
+from opendp_optimal.testing.distinguish import Event, learn, suggested
 from opendp_optimal.testing.features import Outputs, features
 from opendp_optimal.testing.repeats import repeats
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opendp_optimal.advisor import accounting
-from opendp_optimal.spec import baselines
+from opendp_optimal.budget import theorems as accounting
+from opendp_optimal.known import real as baselines
 
 
 def worst_delta(each: float, count: int, epsilon: float) -> float:

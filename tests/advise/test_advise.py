@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import opendp_optimal
 from opendp_optimal import Loss, advise, plugins
 from opendp_optimal.advisor import Bound, Candidate, Request
-from opendp_optimal.advisor.noise import additive
-from opendp_optimal.spec import baselines
+from opendp_optimal.advisor.additive import additive
+from opendp_optimal.known import real as baselines
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +106,7 @@ def test_every_call_can_be_made_and_keeps_the_budget(request_) -> None:
     st.sampled_from(["l1", "l2"]),
 )
 def test_losses_scale_with_the_sensitivity(epsilon, delta, sensitivity, loss) -> None:
-    one = Request(epsilon=epsilon, delta=delta, loss=opendp_optimal.spec.loss.parse(loss))
+    one = Request(epsilon=epsilon, delta=delta, loss=opendp_optimal.losses.base.parse(loss))
     other = Request(
         epsilon=epsilon, delta=delta, sensitivity=sensitivity, loss=one.loss, gap=one.gap
     )

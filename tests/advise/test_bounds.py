@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opendp_optimal import advise, engine
-from opendp_optimal.advisor import accounting, noise
+from opendp_optimal import advise
+from opendp_optimal.advisor import additive as noise
 from opendp_optimal.advisor.request import Bound, Remark, Request
+from opendp_optimal.budget import theorems as accounting
 from opendp_optimal.cli.terminal import figure_down
-from opendp_optimal.spec.loss import parse
+from opendp_optimal.losses.base import parse
+from opendp_optimal.search import noise as engine
 
 
 @given(st.floats(1e-300, 1e300), st.integers(1, 12))

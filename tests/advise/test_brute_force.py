@@ -17,7 +17,7 @@ import pytest
 import opendp_optimal
 from opendp_optimal import GapWarning, advise, solve_bounded
 from opendp_optimal.advisor import Candidate, Request
-from opendp_optimal.spec import baselines
+from opendp_optimal.known import real as baselines
 
 DRAWS = 20_000
 STANDARD_ERRORS = 5.5

@@ -25,11 +25,11 @@ import numpy as np
 from scipy import sparse
 
 from opendp_optimal import solve, solve_bounded
+from opendp_optimal.known import real as baselines
 from opendp_optimal.model import bounded as model
 from opendp_optimal.model.channel import ChannelProgram
+from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.solvers.channel_interior import solve_interior
-from opendp_optimal.spec import baselines
-from opendp_optimal.spec.bounded import BoundedProblem
 
 FIGURE = json.loads((Path(__file__).parents[1] / "golden" / "figure_3.json").read_text())
 SIZE, ENDS = FIGURE["sensitivity"], tuple(FIGURE["range"])

@@ -61,7 +61,7 @@ def peak_bytes(draw: Callable[[int], object], size: int) -> int:
 
 
 def measure(options: argparse.Namespace, report: Callable[[str], None]) -> dict[str, Any]:
-    from opendp_optimal.engine import solve
+    from opendp_optimal.search.noise import solve
 
     report("solving")
     integer = solve(epsilon=1.0, delta=1e-6, integer_sensitivity=1)

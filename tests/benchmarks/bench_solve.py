@@ -57,7 +57,7 @@ class PeerRun:
 
 
 def time_solve(epsilon: float, delta: float, loss: str, gap: float, repeats: int) -> dict[str, Any]:
-    from opendp_optimal.engine import solve
+    from opendp_optimal.search.noise import solve
 
     times, table = [], None
     for _ in range(repeats):
@@ -80,7 +80,7 @@ def time_solve(epsilon: float, delta: float, loss: str, gap: float, repeats: int
 def run_pair(
     pair: tuple[float, float], options: argparse.Namespace, report: Callable[[str], None]
 ) -> dict[str, Any]:
-    from opendp_optimal.solvers.cutting import refine
+    from opendp_optimal.solvers.partition_cuts import refine
 
     epsilon, delta = pair
     traces: dict[int, PeerRun] = {}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from opendp_optimal import solve
 from opendp_optimal.certify.bound import DualCertificate, prove_bound
 from opendp_optimal.errors import CertificateError
-from opendp_optimal.spec.loss import parse
-from opendp_optimal.table.noise_table import NoiseTable
+from opendp_optimal.losses.base import parse
+from opendp_optimal.table.noise import NoiseTable
 
 
 @st.composite

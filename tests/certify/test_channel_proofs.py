@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opendp_optimal.certify import channel as proofs
-from opendp_optimal.certify.privacy import TOTAL
+from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError
+from opendp_optimal.exact.numbers import BITS, exp_bounds
 from opendp_optimal.model.channel import CapRow, ChannelProblem
 from opendp_optimal.solvers.channel import run
-from opendp_optimal.spec.exact import BITS, exp_bounds
 
 
 def line(inputs=4, delta=0.05, epsilon=0.7, telling=(), cap=None):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opendp_optimal.certify.privacy import (
+from opendp_optimal.certify.noise import (
     TOTAL,
     delta_units,
     prove_impossible,
@@ -17,7 +17,7 @@ from opendp_optimal.certify.privacy import (
     shortfalls,
 )
 from opendp_optimal.errors import CertificateError
-from opendp_optimal.spec.exact import BITS, exp_bounds
+from opendp_optimal.exact.numbers import BITS, exp_bounds
 
 
 @st.composite

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opendp_optimal.certify.privacy import TOTAL, delta_units
-from opendp_optimal.certify.rounding import falling, private_weights, round_weights
+from opendp_optimal.certify.noise import TOTAL, delta_units
 from opendp_optimal.errors import CertificateError
-from opendp_optimal.model.shapes import decaying
+from opendp_optimal.round.noise import falling, private_weights, round_weights
+from opendp_optimal.search.shapes import decaying
 
 
 @given(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from opendp_optimal import cli, solve_bounded
-from opendp_optimal.table import cache as tables
+from opendp_optimal.table import store as tables
 
 SHOW = ("show", "1", "0.2", "--range", "0", "4", "--sensitivity", "2", "--bins", "4")
 

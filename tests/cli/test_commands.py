@@ -9,7 +9,7 @@ import pytest
 
 import opendp_optimal
 from opendp_optimal import cli
-from opendp_optimal.table import cache as tables
+from opendp_optimal.table import store as tables
 
 
 class Result:

@@ -69,7 +69,7 @@ def test_every_picture_is_checked_before_any_work(tmp_path, monkeypatch, capsys)
         raise AssertionError("work was done")
 
     monkeypatch.setattr(opendp_optimal, "solve", solve)
-    monkeypatch.setattr("opendp_optimal.engine.solve", solve)
+    monkeypatch.setattr("opendp_optimal.search.noise.solve", solve)
     (tmp_path / "file").write_text("no folder")
     names = sorted(commands_with("--plot"))
     assert names == sorted(NEEDED)

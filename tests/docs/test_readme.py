@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import opendp_optimal
-from opendp_optimal.spec import baselines
+from opendp_optimal.known import real as baselines
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 ROW = re.compile(r"^\| ([\d.]+), ([\d.e-]+) \|(.*)\|$", re.MULTILINE)

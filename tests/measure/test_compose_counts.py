@@ -19,7 +19,7 @@ from opendp_optimal import (
     solve,
     solve_bounded,
 )
-from opendp_optimal.measure.losses import Losses, from_pair, from_profile
+from opendp_optimal.budget.losses import Losses, from_pair, from_profile
 
 dp.enable_features("contrib")
 

@@ -6,9 +6,9 @@ from typing import Any
 import opendp.prelude as dp
 import pytest
 
-from opendp_optimal import engine
 from opendp_optimal.measure import Deferred, make_optimal
 from opendp_optimal.measure.noise import solved_once
+from opendp_optimal.search import noise as engine
 
 dp.enable_features("contrib")
 

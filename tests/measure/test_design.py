@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opendp_optimal.measure.design import design_for
-from opendp_optimal.measure.spaces import Space
+from opendp_optimal.measure.guarantee import design_for
+from opendp_optimal.measure.space import Space
 
 epsilons = st.floats(1e-4, 20)
 deltas = st.floats(0, 0.9)

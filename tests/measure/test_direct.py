@@ -8,7 +8,7 @@ import pytest
 
 from opendp_optimal import make_optimal_noise
 from opendp_optimal.measure.direct import DirectMeasurement
-from opendp_optimal.measure.spaces import INTEGERS
+from opendp_optimal.measure.space import INTEGERS
 
 dp.enable_features("contrib")
 

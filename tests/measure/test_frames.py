@@ -17,7 +17,7 @@ from opendp_optimal import (
     then_frame_sum,
     then_optimal_noise,
 )
-from opendp_optimal.measure import frames
+from opendp_optimal.measure.frames import aggregates as frames
 
 pl = pytest.importorskip("polars")
 dp.enable_features("contrib")

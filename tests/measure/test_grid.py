@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import opendp_optimal
 from opendp_optimal import make_optimal_noise
-from opendp_optimal.measure.grid import LARGEST, Grid, grid_for, releaser
-from opendp_optimal.measure.spaces import INTEGERS, Space
+from opendp_optimal.measure.release import LARGEST, Grid, grid_for, releaser
+from opendp_optimal.measure.space import INTEGERS, Space
 from opendp_optimal.table import NoiseTable
 
 dp.enable_features("contrib", "honest-but-curious")
@@ -157,7 +157,7 @@ def test_too_large_integer_sensitivity_is_refused() -> None:
 @pytest.mark.parametrize("target", [(1.0, 1e-6), 1.0])
 def test_long_noise_on_large_integers(target: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where whole steps are too fine to draw the noise in, it is drawn in coarser ones."""
-    monkeypatch.setattr("opendp_optimal.measure.grid.LONGEST_NOISE", 2**40)
+    monkeypatch.setattr("opendp_optimal.measure.release.LONGEST_NOISE", 2**40)
     d_in = 2**44
     for carrier in ("i64", "u64"):
         space = dp.atom_domain(T=carrier), dp.absolute_distance(T=carrier)

@@ -11,7 +11,7 @@ from opendp.mod import OpenDPException
 
 import opendp_optimal
 from opendp_optimal import make_optimal_noise, then_optimal_noise
-from opendp_optimal.measure.spaces import INTEGERS
+from opendp_optimal.measure.space import INTEGERS
 
 dp.enable_features("contrib", "honest-but-curious")
 

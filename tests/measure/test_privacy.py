@@ -13,8 +13,8 @@ import opendp.prelude as dp
 import pytest
 
 from opendp_optimal import make_optimal_noise
-from opendp_optimal.measure import grid as grids
-from opendp_optimal.spec.exact import BITS, exp_bounds
+from opendp_optimal.exact.numbers import BITS, exp_bounds
+from opendp_optimal.measure import release as grids
 from opendp_optimal.table import NoiseTable
 
 dp.enable_features("contrib", "honest-but-curious")

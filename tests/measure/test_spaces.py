@@ -5,7 +5,7 @@ from fractions import Fraction
 import opendp.prelude as dp
 import pytest
 
-from opendp_optimal.measure.spaces import INTEGERS, Space, space_of
+from opendp_optimal.measure.space import INTEGERS, Space, space_of
 
 dp.enable_features("contrib")
 

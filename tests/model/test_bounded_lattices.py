@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opendp_optimal.losses.base import parse
 from opendp_optimal.model import bounded as model
-from opendp_optimal.spec.bounded import BoundedProblem
-from opendp_optimal.spec.loss import parse
+from opendp_optimal.problem.bounded import BoundedProblem
 
 
 def problem(**changes):

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from opendp_optimal.table import cache
-from opendp_optimal.table.format import decode
+from opendp_optimal.table import store as cache
+from opendp_optimal.table.files.noise import decode
 from tests.net import record
 
 RECORDED = json.loads(record.RECORDED.read_text())

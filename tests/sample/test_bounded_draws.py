@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from opendp_optimal import solve_bounded
+from opendp_optimal.exact.numbers import BITS, exp_bounds
 from opendp_optimal.sample.bounded import Listed, Rounding, Shifting
-from opendp_optimal.sample.sampler import Sampler
-from opendp_optimal.spec.exact import BITS, exp_bounds
+from opendp_optimal.sample.weights import Sampler
 
 TOTAL = 1 << 62
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from opendp_optimal import solve
-from opendp_optimal.sample.sampler import Sampler, spread_over_cells
+from opendp_optimal.sample.weights import Sampler, spread_over_cells
 from opendp_optimal.sample.words import one_below, uniform_below, words
-from opendp_optimal.table.noise_table import NoiseTable
+from opendp_optimal.table.noise import NoiseTable
 from tests.strategies import chances
 
 ALARM = 1e-9

@@ -9,8 +9,8 @@ from scipy.optimize import linprog
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model import bounded as model
 from opendp_optimal.model.channel import ChannelProblem
+from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.solvers.channel import run
-from opendp_optimal.spec.bounded import BoundedProblem
 
 
 def random_problem(seed, inputs=4, outputs=5, delta=0.1, epsilon=1.0, telling=()):

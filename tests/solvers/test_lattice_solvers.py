@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from opendp_optimal.errors import SolverError
+from opendp_optimal.losses.base import parse
 from opendp_optimal.model.build import build
+from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.solvers import run
-from opendp_optimal.solvers.events import solve_events
-from opendp_optimal.solvers.highs import solve_highs
-from opendp_optimal.solvers.interior import solve_interior
-from opendp_optimal.spec.loss import parse
-from opendp_optimal.spec.problem import NoiseProblem
+from opendp_optimal.solvers.noise_cuts import solve_events
+from opendp_optimal.solvers.noise_highs import solve_highs
+from opendp_optimal.solvers.noise_interior import solve_interior
 
 CASES = [
     {"epsilon": 1.0, "delta": 0.2},

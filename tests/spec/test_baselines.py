@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.integrate import trapezoid
 from scipy.optimize import minimize_scalar
 
-from opendp_optimal.spec import baselines
-from opendp_optimal.spec.baselines import (
+from opendp_optimal.known import real as baselines
+from opendp_optimal.known.real import (
     INTEGER_NAMES,
     NAMES,
     REAL_NAMES,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opendp_optimal.spec.bounded import BoundedProblem
-from opendp_optimal.spec.loss import Loss, parse
+from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.problem.bounded import BoundedProblem
 
 
 def problem(**changes):

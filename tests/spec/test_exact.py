@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opendp_optimal.spec.exact import BITS, exp_bounds, float_down, float_up
+from opendp_optimal.exact.numbers import BITS, exp_bounds, float_down, float_up
 
 
 def series(x: Fraction, terms: int) -> Fraction:

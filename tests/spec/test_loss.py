@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.integrate import trapezoid
 
 from opendp_optimal import Loss
-from opendp_optimal.spec.loss import parse
-from opendp_optimal.spec.registry import add_loss, loss_names, named_loss
+from opendp_optimal.losses.base import parse
+from opendp_optimal.losses.names import add_loss, loss_names, named_loss
 
 CUSTOM = {
     "convex": lambda x: abs(x) ** 1.5,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opendp_optimal.spec import moments
-from opendp_optimal.spec.loss import Loss, parse
+from opendp_optimal.losses import pieces as moments
+from opendp_optimal.losses.base import Loss, parse
 
 LOSSES = ["l1", "l2", "pinball:0.8"]
 OWN = [Loss(lambda x: abs(x) ** 1.5, "convex"), Loss(lambda x: abs(x) ** 0.5, "monotone")]

@@ -1,7 +1,7 @@
 import pytest
 
-from opendp_optimal.spec.loss import parse
-from opendp_optimal.spec.problem import NoiseProblem
+from opendp_optimal.losses.base import parse
+from opendp_optimal.problem.noise import NoiseProblem
 
 
 @pytest.mark.parametrize(

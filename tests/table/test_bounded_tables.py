@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from opendp_optimal import CertificateError, Loss, TableFormatError, solve_bounded
-from opendp_optimal.table import bounded_files as files
-from opendp_optimal.table import cache
+from opendp_optimal.table import store as cache
+from opendp_optimal.table.files import bounded as files
 
 OPTIONS = {"sensitivity": 2, "range": (0, 4), "bins": 6}
 

@@ -9,7 +9,7 @@ import pytest
 
 from opendp_optimal import files, solve
 from opendp_optimal.cli import run
-from opendp_optimal.table import cache
+from opendp_optimal.table import store as cache
 
 needs_posix = pytest.mark.skipif(os.name == "nt", reason="modes and pipes")
 
@@ -42,7 +42,8 @@ def test_a_pipe_or_a_device_named_like_a_table_is_passed_over():
     code = (
         "import resource, signal; signal.alarm(60);"
         "resource.setrlimit(resource.RLIMIT_AS, (1 << 32, 1 << 32));"
-        "from opendp_optimal.table import cache; from opendp_optimal.cli.verify import check;"
+        "from opendp_optimal.table import store as cache;"
+        "from opendp_optimal.cli.verify import check;"
         "from opendp_optimal.cli.cache import describe;"
         "own = [p for p in cache.stored_files() if p.parent == cache.cache_directory()];"
         "print([[cache.read(p), check(p), describe(p)['error']] for p in own])"

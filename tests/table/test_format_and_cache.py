@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opendp_optimal import CertificateError, TableFormatError, solve
-from opendp_optimal.spec.loss import parse
-from opendp_optimal.spec.problem import NoiseProblem
-from opendp_optimal.table import cache
-from opendp_optimal.table.format import MAGIC, decode, encode, peek
+from opendp_optimal.losses.base import parse
+from opendp_optimal.problem.noise import NoiseProblem
+from opendp_optimal.table import store as cache
+from opendp_optimal.table.files.noise import MAGIC, decode, encode, peek
 from tests.strategies import deltas, epsilons
 
 ASKED = {"epsilon": 0.77, "delta": 0.03}
@@ -256,7 +256,7 @@ def test_killed_writers_lose_nothing(own_cache):
     table = solve(**ASKED, gap=0.01)
     code = (
         "from opendp_optimal import solve\n"
-        "from opendp_optimal.table import cache\n"
+        "from opendp_optimal.table import store as cache\n"
         f"table = solve({ASKED['epsilon']}, {ASKED['delta']}, gap=0.01)\n"
         "print('ready', flush=True)\n"
         "while True: cache.store(table)\n"

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opendp_optimal import CertificateError, solve
-from opendp_optimal.spec import baselines
-from opendp_optimal.spec.exact import BITS, exp_bounds
+from opendp_optimal.exact.numbers import BITS, exp_bounds
+from opendp_optimal.known import real as baselines
 from tests.strategies import deltas, epsilons, grid_law, plain_delta
 
 

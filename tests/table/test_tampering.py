@@ -9,9 +9,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from opendp_optimal import CertificateError, Loss, solve
-from opendp_optimal.spec.loss import parse
-from opendp_optimal.table import cache
-from opendp_optimal.table.format import decode, encode
+from opendp_optimal.losses.base import parse
+from opendp_optimal.table import store as cache
+from opendp_optimal.table.files.noise import decode, encode
 
 
 def hundredfold(x):

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from opendp_optimal import NoiseTable
-from opendp_optimal.table import cache
-from opendp_optimal.table.format import decode
+from opendp_optimal.table import store as cache
+from opendp_optimal.table.files.noise import decode
 from opendp_optimal.testing import independent
 
 INTERVAL = 1e-3

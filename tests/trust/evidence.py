@@ -119,7 +119,8 @@ def timing(scale: float, part: str) -> Iterator[Row]:
 def flips(scale: float, part: str) -> Iterator[Row]:
     """Every byte of table files flipped in turn."""
     from opendp_optimal import CertificateError, TableFormatError
-    from opendp_optimal.table import bounded_files, format
+    from opendp_optimal.table.files import bounded as bounded_files
+    from opendp_optimal.table.files import noise as format
     from tests.trust.fuzz_core import bounded_tables, noise_tables
 
     kinds = [("noise", noise_tables(), format), ("bounded", bounded_tables(), bounded_files)]

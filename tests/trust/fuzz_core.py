@@ -15,8 +15,9 @@ import numpy as np
 
 from opendp_optimal import CertificateError, TableFormatError, load_plugins, solve, solve_bounded
 from opendp_optimal.cli.terminal import listed
-from opendp_optimal.spec import loss as losses
-from opendp_optimal.table import bounded_files, format
+from opendp_optimal.losses import base as losses
+from opendp_optimal.table.files import bounded as bounded_files
+from opendp_optimal.table.files import noise as format
 from opendp_optimal.testing import independent
 from tests.trust.hostile import FuzzError, mutate_bytes, mutate_json, mutate_text
 

@@ -31,7 +31,7 @@ def built() -> Iterator[Built]:
         yield "make_optimal_channel", make_optimal_channel(*WHOLE, best), 2, 3, 1
     with contextlib.suppress(ModuleNotFoundError):
         from opendp_optimal_select.features import FeatureSpace, make_feature_selection
-        from opendp_optimal_select.ring_client import design_ring, make_ring_selection
+        from opendp_optimal_select.ring.client import design_ring, make_ring_selection
 
         ring = make_ring_selection(*WHOLE, design_ring(0.375, 2, 24))
         yield "make_ring_selection", ring, 5, 6, 1

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from opendp_optimal import NoiseTable, solve
-from opendp_optimal.sample.sampler import Sampler
+from opendp_optimal.sample.weights import Sampler
 
 STEPS = 4097
 

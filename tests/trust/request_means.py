@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from opendp_optimal import BoundedTable, NoiseTable
-from opendp_optimal.spec import baselines
+from opendp_optimal.known import real as baselines
 
 MANY = 40_000
 """Calls of a loss for one mean, about."""

@@ -8,9 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from opendp_optimal.certify.privacy import TOTAL
+from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.exact.numbers import BITS
 from opendp_optimal.model.channel import CapRow, ChannelProblem
-from opendp_optimal.spec.exact import BITS
 
 ONE = 1 << BITS
 

@@ -14,8 +14,8 @@ import pytest
 
 from opendp_optimal import CertificateError, NoiseTable, TableFormatError, make_optimal_noise, solve
 from opendp_optimal.certify.bound import DualCertificate
-from opendp_optimal.table import cache
-from opendp_optimal.table.format import MAGIC, decode, encode, peek, seal, unseal
+from opendp_optimal.table import store as cache
+from opendp_optimal.table.files.noise import MAGIC, decode, encode, peek, seal, unseal
 from tests.trust.mechanisms import REAL
 from tests.trust.writers import Outcome, kill_warm, kill_writers, warm_command
 

@@ -11,8 +11,8 @@ import pytest
 
 from opendp_optimal import CertificateError
 from opendp_optimal.certify import bound
-from opendp_optimal.spec.exact import exp_bounds
-from opendp_optimal.spec.loss import LatticeCost
+from opendp_optimal.exact.numbers import exp_bounds
+from opendp_optimal.losses.base import LatticeCost
 from tests.trust.small_laws import ONE
 
 

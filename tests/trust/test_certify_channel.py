@@ -11,8 +11,8 @@ import pytest
 
 from opendp_optimal import CertificateError
 from opendp_optimal.certify import channel
-from opendp_optimal.certify.privacy import TOTAL
-from opendp_optimal.spec.exact import exp_bounds
+from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.exact.numbers import exp_bounds
 from tests.trust.small_laws import ONE, law, random_problem
 
 

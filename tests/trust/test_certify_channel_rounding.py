@@ -12,7 +12,7 @@ import pytest
 
 from opendp_optimal import CertificateError
 from opendp_optimal.certify import channel
-from opendp_optimal.certify.privacy import TOTAL
+from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.model.channel import CapRow, ChannelProblem, ChannelSolution
 from tests.trust.small_laws import random_problem
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from opendp_optimal import CertificateError
-from opendp_optimal.certify import privacy
-from opendp_optimal.certify.privacy import TOTAL
-from opendp_optimal.spec.exact import exp_bounds
+from opendp_optimal.certify import noise as privacy
+from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.exact.numbers import exp_bounds
 from tests.trust.small_laws import ONE, law, laws, plain
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from opendp_optimal import CertificateError
-from opendp_optimal.certify import pure
-from opendp_optimal.certify.privacy import TOTAL
-from opendp_optimal.spec.exact import exp_bounds
-from opendp_optimal.spec.loss import parse
+from opendp_optimal.certify import endless as pure
+from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.exact.numbers import exp_bounds
+from opendp_optimal.losses.base import parse
 from tests.trust.small_laws import ONE
 
 

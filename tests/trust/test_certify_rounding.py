@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from opendp_optimal import CertificateError
-from opendp_optimal.certify import bound, rounding
-from opendp_optimal.certify.privacy import TOTAL
-from opendp_optimal.model.lattice import LatticeSolution
-from opendp_optimal.spec.loss import LatticeCost
+from opendp_optimal.certify import bound
+from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.losses.base import LatticeCost
+from opendp_optimal.model.noise import LatticeSolution
+from opendp_optimal.round import noise as rounding
 
 
 def test_weights_are_never_above_their_share():

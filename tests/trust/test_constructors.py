@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import opendp_optimal
 from opendp_optimal import Loss, make_optimal_bounded_noise, make_optimal_noise
-from opendp_optimal.spec.problem import NoiseProblem
+from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.testing import audit
 from tests.trust.mechanisms import REAL, VALUES, WHOLE
 
@@ -90,7 +90,7 @@ def test_make_optimal_bounded_noise(space, d_in, epsilon, ends):
 @example("pinball:1e999")
 @example("custom:a:b")
 def test_losses_by_name(name):
-    from opendp_optimal.spec.loss import parse
+    from opendp_optimal.losses.base import parse
 
     with contextlib.suppress(ValueError):
         assert isinstance(parse(name), Loss)

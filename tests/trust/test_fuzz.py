@@ -15,7 +15,8 @@ from opendp_optimal import (
 )
 from opendp_optimal.cli import run
 from opendp_optimal.cli.terminal import listed
-from opendp_optimal.table import bounded_files, format
+from opendp_optimal.table.files import bounded as bounded_files
+from opendp_optimal.table.files import noise as format
 from tests.trust import fuzz
 
 dp.enable_features("contrib", "honest-but-curious")

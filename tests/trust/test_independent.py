@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from opendp_optimal import CertificateError, NoiseTable, solve, solve_bounded
-from opendp_optimal.certify.privacy import prove_private
-from opendp_optimal.spec.exact import BITS, exp_bounds
+from opendp_optimal.certify.noise import prove_private
+from opendp_optimal.exact.numbers import BITS, exp_bounds
 from opendp_optimal.testing import independent
 from tests.trust.bundled import accounting_agrees, bundled, fractions_agree
 

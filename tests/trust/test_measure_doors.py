@@ -17,8 +17,9 @@ from opendp_optimal import (
     then_optimal_bounded_noise,
     then_optimal_noise,
 )
-from opendp_optimal.measure import _opendp, bounded, design, noise
-from opendp_optimal.measure.spaces import Space, space_of
+from opendp_optimal.measure import _opendp, bounded, noise
+from opendp_optimal.measure import guarantee as design
+from opendp_optimal.measure.space import Space, space_of
 
 dp.enable_features("contrib")
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from opendp_optimal import solve
-from opendp_optimal.measure import grid as module
-from opendp_optimal.measure.design import Design, coordinates, design_for, integer_sensitivity
-from opendp_optimal.measure.grid import Grid, grid_for, releaser
+from opendp_optimal.exact.numbers import BITS, exp_bounds
+from opendp_optimal.measure import release as module
+from opendp_optimal.measure.guarantee import Design, coordinates, design_for, integer_sensitivity
 from opendp_optimal.measure.maps import Guarantee
-from opendp_optimal.measure.spaces import INTEGERS, Space
-from opendp_optimal.spec.exact import BITS, exp_bounds
+from opendp_optimal.measure.release import Grid, grid_for, releaser
+from opendp_optimal.measure.space import INTEGERS, Space
 
 TOP = 1.7976931348623157e308
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opendp_optimal.sample import sampler as module
+from opendp_optimal.sample import weights as module
 from opendp_optimal.sample.bounded import Listed, Rounding, Shifting
-from opendp_optimal.sample.sampler import Sampler, spread_over_cells
+from opendp_optimal.sample.weights import Sampler, spread_over_cells
 from opendp_optimal.sample.words import one_below, uniform_below, words
 
 FULL = 1 << 62

@@ -149,7 +149,7 @@ def test_importing_needs_run_time_dependencies_only(tmp_path):
     code = """
 import opendp.prelude
 of_opendp = set(sys.modules)  # it loads some of its own extras where they are installed
-import opendp_optimal, opendp_optimal.table, opendp_optimal.sample.sampler
+import opendp_optimal, opendp_optimal.table, opendp_optimal.sample.weights
 extras = {"matplotlib", "dp_accounting", "pytest", "hypothesis", "sklearn", "pyarrow"}
 print(sorted(extras & (set(sys.modules) - of_opendp)))
 """

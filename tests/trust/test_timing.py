@@ -12,7 +12,7 @@ import pytest
 
 from opendp_optimal import make_optimal_noise, solve
 from opendp_optimal.sample.bounded import Listed, Rounding, Shifting
-from opendp_optimal.sample.sampler import Sampler
+from opendp_optimal.sample.weights import Sampler
 from tests.trust.mechanisms import REAL, cases
 
 BOUND = 2.0

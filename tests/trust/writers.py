@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opendp_optimal import CertificateError, NoiseTable, TableFormatError
-from opendp_optimal.table import cache
-from opendp_optimal.table.format import decode, encode
+from opendp_optimal.table import store as cache
+from opendp_optimal.table.files.noise import decode, encode
 
 
 @dataclass

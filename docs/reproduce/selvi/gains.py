@@ -23,7 +23,7 @@ import opendp.prelude as dp
 
 from docs.reproduce.report import CONSOLE, markdown, write
 from opendp_optimal import make_optimal_noise, solve
-from opendp_optimal.spec import baselines
+from opendp_optimal.known import real as baselines
 
 Loss = Literal["l1", "l2"]
 LOSSES: tuple[Loss, Loss] = ("l1", "l2")

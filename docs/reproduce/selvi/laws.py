@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from opendp_optimal import GapWarning, NoiseTable, solve, solve_bounded
-from opendp_optimal.spec import baselines
+from opendp_optimal.known import real as baselines
 from opendp_optimal_learn.truncated import truncated_table
 
 __all__ = [

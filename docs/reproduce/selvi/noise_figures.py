@@ -29,7 +29,7 @@ from docs.reproduce.report import (
 )
 from docs.reproduce.selvi.lower_bound import literature_lower_bound
 from opendp_optimal import GapWarning, solve, solve_bounded
-from opendp_optimal.spec import baselines
+from opendp_optimal.known import real as baselines
 
 PAPER = json.loads((HERE.parents[1] / "tests/golden/figure_3.json").read_text())["printed"]
 REGIMES = ((5.0, 0.25), (1.0, 0.2), (0.2, 0.05))

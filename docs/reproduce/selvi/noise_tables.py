@@ -33,7 +33,7 @@ from docs.reproduce.report import (
 )
 from docs.reproduce.selvi.lower_bound import literature_lower_bound
 from opendp_optimal import NoiseTable, solve
-from opendp_optimal.spec import baselines
+from opendp_optimal.known import real as baselines
 
 PAPER = json.loads((HERE.parents[1] / "tests/golden/seed_tables.json").read_text())
 EXAMPLE = PAPER["example_1"]

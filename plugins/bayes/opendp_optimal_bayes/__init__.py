@@ -13,7 +13,7 @@ from opendp_optimal_bayes.constructions import (
     pixelated_prior,
     step_geometric_channel,
 )
-from opendp_optimal_bayes.law import Law, law_of
+from opendp_optimal_bayes.grid import Law, law_of
 from opendp_optimal_bayes.losses import bayes_risk, is_legal, loss_matrix
 from opendp_optimal_bayes.measure import (
     make_bounded_geometric,
@@ -24,7 +24,7 @@ from opendp_optimal_bayes.measure import (
 )
 from opendp_optimal_bayes.optimal import OptimalChannel, optimal_channel
 from opendp_optimal_bayes.refinement import Refinement, refines
-from opendp_optimal_bayes.remap import Remap, Rule, remap
+from opendp_optimal_bayes.remapping import Remap, Rule, remap
 from opendp_optimal_bayes.table import make_optimal_channel, then_optimal_channel
 
 __all__ = [

@@ -10,11 +10,11 @@ from fractions import Fraction
 import numpy as np
 
 from opendp_optimal.advisor import Bound, Candidate, Noise, Proposal, Request
-from opendp_optimal.advisor.noise import additive
-from opendp_optimal_bayes.law import MOST_PARTS, Law
+from opendp_optimal.advisor.additive import additive
+from opendp_optimal_bayes.grid import MOST_PARTS, Law
 from opendp_optimal_bayes.noises import GaussianNoise, LaplaceNoise, TableNoise
 from opendp_optimal_bayes.noises import Noise as Distribution
-from opendp_optimal_bayes.remap import decision_rule, prior_weights
+from opendp_optimal_bayes.remapping import decision_rule, prior_weights
 
 MARGIN = 1e-9
 """By what part a bound is stated below what was computed: far above the errors of floats there."""

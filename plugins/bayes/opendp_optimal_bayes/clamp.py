@@ -6,10 +6,10 @@ from typing import Any
 
 import opendp.prelude as dp
 
-from opendp_optimal.measure.spaces import INTEGERS
+from opendp_optimal.measure.space import INTEGERS
 from opendp_optimal_bayes._checks import interval
 from opendp_optimal_bayes._opendp import pure_function
-from opendp_optimal_bayes.law import carrier_of, law_of
+from opendp_optimal_bayes.grid import carrier_of, law_of
 from opendp_optimal_bayes.waiting import Waiting
 
 

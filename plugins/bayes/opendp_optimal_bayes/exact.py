@@ -7,7 +7,7 @@ import struct
 import sys
 from fractions import Fraction
 
-from opendp_optimal.spec.exact import BITS, exp_bounds, float_down
+from opendp_optimal.exact.numbers import BITS, exp_bounds, float_down
 
 _LARGEST = 64
 _SMALL = Fraction(1, 1 << 30)

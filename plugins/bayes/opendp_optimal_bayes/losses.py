@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from opendp_optimal.spec.loss import Loss
-from opendp_optimal.spec.registry import named_loss
+from opendp_optimal.losses.base import Loss
+from opendp_optimal.losses.names import named_loss
 from opendp_optimal_bayes._checks import fraction, matrix
 
 LossLike = str | Loss | Callable[[Any, Any], Any] | Sequence[Sequence[Any]]

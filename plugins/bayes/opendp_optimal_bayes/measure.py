@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import opendp.prelude as dp
 
-from opendp_optimal.measure.spaces import INTEGERS, Space, space_of
-from opendp_optimal.spec.exact import float_down, float_up
+from opendp_optimal.exact.numbers import float_down, float_up
+from opendp_optimal.measure.space import INTEGERS, Space, space_of
 from opendp_optimal_bayes._checks import interval, positive, whole
 from opendp_optimal_bayes._opendp import (
     assert_features,
@@ -25,7 +25,7 @@ from opendp_optimal_bayes._opendp import (
     partial,
     pure_function,
 )
-from opendp_optimal_bayes.law import Law
+from opendp_optimal_bayes.grid import Law
 from opendp_optimal_bayes.noises import LaplaceNoise
 
 NATIVE = ("i32", "i64", "u32", "u64")

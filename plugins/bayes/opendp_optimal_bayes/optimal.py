@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Frozen
 from opendp_optimal.certify.channel import ChannelDual
-from opendp_optimal.certify.privacy import TOTAL
-from opendp_optimal.channels import MOST_PURE, best_channel
+from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.model.channel import ChannelProblem
 from opendp_optimal.model.channel_request import ChannelRequest
-from opendp_optimal.spec.frozen import Frozen
-from opendp_optimal.table.channel_table import ChannelTable
+from opendp_optimal.search.channel import MOST_PURE, best_channel
+from opendp_optimal.table.channel import ChannelTable
 from opendp_optimal_bayes._checks import distribution, fraction, matrix
 from opendp_optimal_bayes.channel import Channel
 from opendp_optimal_bayes.metric import Metric, distances_of

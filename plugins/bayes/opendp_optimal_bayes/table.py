@@ -9,9 +9,9 @@ from typing import Any
 
 import opendp.prelude as dp
 
-from opendp_optimal.measure.spaces import INTEGERS, space_of
-from opendp_optimal.sample.sampler import Sampler
-from opendp_optimal.spec.exact import float_up
+from opendp_optimal.exact.numbers import float_up
+from opendp_optimal.measure.space import INTEGERS, space_of
+from opendp_optimal.sample.weights import Sampler
 from opendp_optimal_bayes._checks import whole
 from opendp_optimal_bayes._opendp import assert_features, make_measurement, partial
 from opendp_optimal_bayes.optimal import OptimalChannel

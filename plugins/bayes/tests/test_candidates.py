@@ -9,8 +9,8 @@ import pytest
 import opendp_optimal_bayes
 from opendp_optimal import advise
 from opendp_optimal.advisor import Bound, Candidate, Request
+from opendp_optimal.losses.base import parse
 from opendp_optimal.plugins import load
-from opendp_optimal.spec.loss import parse
 from opendp_optimal_bayes.candidates import within_bounds
 
 

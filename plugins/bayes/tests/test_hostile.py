@@ -7,7 +7,7 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 
-from opendp_optimal.measure.spaces import INTEGERS
+from opendp_optimal.measure.space import INTEGERS
 from opendp_optimal_bayes import (
     clamp,
     geometric_channel,

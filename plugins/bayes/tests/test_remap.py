@@ -21,9 +21,9 @@ from opendp_optimal_bayes import (
     remap,
 )
 from opendp_optimal_bayes.exact import exp_down
-from opendp_optimal_bayes.law import Law
+from opendp_optimal_bayes.grid import Law
 from opendp_optimal_bayes.noises import GaussianNoise, LaplaceNoise
-from opendp_optimal_bayes.remap import decision_rule, prior_weights
+from opendp_optimal_bayes.remapping import decision_rule, prior_weights
 
 
 def test_printed_gains(golden, integers):

@@ -5,16 +5,7 @@ only at those who may still matter, saves budget for later queries (Liang, Yi: *
 Budgeting*).
 """
 
-from opendp_optimal_geo._looker import Request
-from opendp_optimal_geo.answers import Answer, Round
-from opendp_optimal_geo.audit import (
-    audit_looks,
-    audit_population,
-    gaussian_power,
-)
-from opendp_optimal_geo.bounds import gaussian_radius, laplace_radius
-from opendp_optimal_geo.context import BudgetError, filter_context, make_filter
-from opendp_optimal_geo.filters import (
+from opendp_optimal.budget.filters import (
     ApproxGpFilter,
     CgpFilter,
     Filter,
@@ -24,6 +15,16 @@ from opendp_optimal_geo.filters import (
     gaussian_delta,
     simple_loss,
 )
+from opendp_optimal.measure.guarded import BudgetError, filter_context, make_filter
+from opendp_optimal.sample.integers import gaussian_noise, laplace_noise, planar_laplace_noise
+from opendp_optimal_geo._looker import Request
+from opendp_optimal_geo.answers import Answer, Round
+from opendp_optimal_geo.audit import (
+    audit_looks,
+    audit_population,
+    gaussian_power,
+)
+from opendp_optimal_geo.bounds import gaussian_radius, laplace_radius
 from opendp_optimal_geo.measure import (
     make_grid_gaussian,
     make_grid_laplace,
@@ -31,7 +32,6 @@ from opendp_optimal_geo.measure import (
     then_grid_gaussian,
     then_grid_laplace,
 )
-from opendp_optimal_geo.noise import gaussian_noise, laplace_noise, planar_laplace_noise
 from opendp_optimal_geo.population import Population
 from opendp_optimal_geo.projection import project, unproject
 from opendp_optimal_geo.protocol import LocalProtocol, Reply, Status

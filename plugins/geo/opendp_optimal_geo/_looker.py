@@ -12,17 +12,17 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.spec.exact import float_down, float_up
-from opendp_optimal_geo.bounds import gaussian_radius, laplace_radius
-from opendp_optimal_geo.elimination import Elimination
-from opendp_optimal_geo.looks import FEWEST_TICKS, Prices, fewest
-from opendp_optimal_geo.noise import (
+from opendp_optimal.exact.numbers import float_down, float_up
+from opendp_optimal.sample.integers import (
     LARGEST_RATE,
     gaussian_noise,
     laplace_noise,
     planar_laplace_noise,
     smallest_rate,
 )
+from opendp_optimal_geo.bounds import gaussian_radius, laplace_radius
+from opendp_optimal_geo.elimination import Elimination
+from opendp_optimal_geo.looks import FEWEST_TICKS, Prices, fewest
 from opendp_optimal_geo.prices import Ledger, Ticks, Users, pick, put
 from opendp_optimal_geo.regions import LARGEST
 from opendp_optimal_geo.scores import Score, score_error

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from opendp_optimal.testing.loss import AuditReport, log_ratio, proven_loss
+from opendp_optimal.testing.bounds import AuditReport, log_ratio, proven_loss
 from opendp_optimal_geo._checks import choice, count, positive, share
 from opendp_optimal_geo.elimination import start, take_look
 from opendp_optimal_geo.population import Population

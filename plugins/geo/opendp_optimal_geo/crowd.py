@@ -10,12 +10,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.budget.filters import (
+    ApproxGpFilter,
+    CgpFilter,
+    Filter,
+    GaussianFilter,
+    GpFilter,
+)
+from opendp_optimal.sample.integers import LARGEST_DIMENSION
 from opendp_optimal_geo._checks import METHODS, choice, count, moderate, positive, power_of_two
 from opendp_optimal_geo._looker import Clients, Grid, GridLooker
 from opendp_optimal_geo._opendp import assert_features
-from opendp_optimal_geo.filters import ApproxGpFilter, CgpFilter, Filter, GaussianFilter, GpFilter
 from opendp_optimal_geo.looks import check_ticks, shares
-from opendp_optimal_geo.noise import LARGEST_DIMENSION
 from opendp_optimal_geo.prices import Ledger, Ticks, Users
 from opendp_optimal_geo.projection import project
 from opendp_optimal_geo.scores import Score

@@ -12,17 +12,17 @@ import numpy as np
 import opendp.prelude as dp
 from numpy.typing import NDArray
 
-from opendp_optimal.measure.spaces import Space, space_of
-from opendp_optimal.spec.exact import float_down, float_up
-from opendp_optimal_geo._checks import positive, power_of_two
-from opendp_optimal_geo._opendp import make_user_measurement, mark_gaussian, partial
-from opendp_optimal_geo.noise import (
+from opendp_optimal.exact.numbers import float_down, float_up
+from opendp_optimal.measure.space import Space, space_of
+from opendp_optimal.sample.integers import (
     LARGEST_DIMENSION,
     LARGEST_RATE,
     gaussian_noise,
     planar_laplace_noise,
     smallest_rate,
 )
+from opendp_optimal_geo._checks import positive, power_of_two
+from opendp_optimal_geo._opendp import make_user_measurement, mark_gaussian, partial
 
 __all__ = [
     "make_grid_gaussian",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.spec.exact import float_down, float_up
+from opendp_optimal.exact.numbers import float_down, float_up
 
 Ticks = NDArray[np.int64]
 Users = NDArray[np.intp]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
+from opendp_optimal.budget.filters import Filter
 from opendp_optimal_geo._checks import fraction
 from opendp_optimal_geo._opendp import assert_features
-from opendp_optimal_geo.filters import Filter
 
 __all__ = ["LocalProtocol", "Reply", "Status"]
 

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.spec.exact import float_down
+from opendp_optimal.budget.filters import CgpFilter, Filter, GpFilter, check_reach
+from opendp_optimal.exact.numbers import float_down
+from opendp_optimal.sample.integers import LARGEST_RATE, gaussian_noise, smallest_rate
 from opendp_optimal_geo._checks import METHODS, choice, positive, share
 from opendp_optimal_geo._checks import fraction as exact_fraction
 from opendp_optimal_geo._opendp import assert_features
 from opendp_optimal_geo.answers import Answer, Round
 from opendp_optimal_geo.bounds import gaussian_radius
-from opendp_optimal_geo.filters import CgpFilter, Filter, GpFilter, check_reach
 from opendp_optimal_geo.looks import shares
-from opendp_optimal_geo.noise import LARGEST_RATE, gaussian_noise, smallest_rate
 
 Truth = NDArray[np.bool_]
 

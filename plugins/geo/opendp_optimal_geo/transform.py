@@ -9,8 +9,8 @@ import numpy as np
 import opendp.prelude as dp
 from numpy.typing import NDArray
 
-from opendp_optimal.measure.spaces import space_of
-from opendp_optimal.spec.exact import float_up
+from opendp_optimal.exact.numbers import float_up
+from opendp_optimal.measure.space import space_of
 from opendp_optimal_geo._checks import location
 from opendp_optimal_geo._opendp import (
     make_user_transformation,

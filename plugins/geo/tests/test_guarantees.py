@@ -8,6 +8,7 @@ import pytest
 from geo_tails import too_many
 from scipy.stats import binom
 
+from opendp_optimal.sample.integers import gaussian_noise, laplace_noise, planar_laplace_noise
 from opendp_optimal_geo import (
     Curator,
     Population,
@@ -17,7 +18,6 @@ from opendp_optimal_geo import (
     threshold,
 )
 from opendp_optimal_geo._looker import GridLooker
-from opendp_optimal_geo.noise import gaussian_noise, laplace_noise, planar_laplace_noise
 
 RUNS = 200
 SQUARE = rectangle((0, 0), 1000, 1000)

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from opendp_optimal_geo import noise
-from opendp_optimal_geo._lazy import Digits, settle_beyond
-from opendp_optimal_geo.envelope import (
+from opendp_optimal.sample import integers as noise
+from opendp_optimal.sample.digits import Digits, settle_beyond
+from opendp_optimal.sample.integers import gaussian_noise, laplace_noise, planar_laplace_noise
+from opendp_optimal.sample.strips import (
     BEYOND_SHIFT,
     FIRST_BEYOND,
     SLOTS,
@@ -20,7 +21,6 @@ from opendp_optimal_geo.envelope import (
     sure,
 )
 from opendp_optimal_geo.exponential import exp_bounds
-from opendp_optimal_geo.noise import gaussian_noise, laplace_noise, planar_laplace_noise
 
 SHAPES = ["gaussian", "laplace"]
 

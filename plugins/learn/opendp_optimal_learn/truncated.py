@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 
 from opendp_optimal import NoiseTable
 from opendp_optimal.certify.bound import DualCertificate
-from opendp_optimal.certify.privacy import TOTAL, delta_units
-from opendp_optimal.certify.rounding import round_weights
+from opendp_optimal.certify.noise import TOTAL, delta_units
 from opendp_optimal.errors import CertificateError
+from opendp_optimal.known import real as baselines
+from opendp_optimal.losses.names import named_loss
 from opendp_optimal.measure._opendp import make_measurement
-from opendp_optimal.measure.design import design_for
 from opendp_optimal.measure.direct import make_direct
-from opendp_optimal.measure.grid import grid_for, releaser
+from opendp_optimal.measure.guarantee import design_for
 from opendp_optimal.measure.maps import Guarantee
-from opendp_optimal.measure.spaces import space_of
-from opendp_optimal.spec import baselines
-from opendp_optimal.spec.problem import NoiseProblem
-from opendp_optimal.spec.registry import named_loss
+from opendp_optimal.measure.release import grid_for, releaser
+from opendp_optimal.measure.space import space_of
+from opendp_optimal.problem.noise import NoiseProblem
+from opendp_optimal.round.noise import round_weights
 
 __all__ = ["make_truncated_laplace", "truncated_table"]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opendp_optimal.spec.baselines import analytic_gaussian_delta
+from opendp_optimal.known.real import analytic_gaussian_delta
 from opendp_optimal_learn import NOISES, Plan, composed_delta, plan
 from opendp_optimal_learn.budget import least_noise
 from opendp_optimal_learn.composition import gaussian_delta_above

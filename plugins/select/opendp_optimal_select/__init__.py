@@ -7,6 +7,7 @@ disutility, and ``k`` answers divide the error by about ``(k + 1) / 2`` at the s
 
 from opendp_optimal_select.audit import audit_signal
 from opendp_optimal_select.catalogue import Catalogue, VectorCatalogue
+from opendp_optimal_select.check import expected_cost, minimise_cost
 from opendp_optimal_select.disutility import check_disutility
 from opendp_optimal_select.features import (
     FeatureSpace,
@@ -14,7 +15,6 @@ from opendp_optimal_select.features import (
     make_feature_selection,
     then_feature_selection,
 )
-from opendp_optimal_select.geographic import GeographicPrivacy, up_to
 from opendp_optimal_select.measure import (
     make_multi_selection,
     register,
@@ -27,18 +27,18 @@ from opendp_optimal_select.noise import (
     LogConcaveNoise,
     SymmetricNoise,
 )
-from opendp_optimal_select.numerical import expected_cost, minimise_cost
-from opendp_optimal_select.offsets import Placement, cost, offsets, recursion
 from opendp_optimal_select.parties import Client, FeatureClient, Server
 from opendp_optimal_select.placement import lloyd_offsets, placement_cost, quantile_offsets
-from opendp_optimal_select.ring import RingOptimum, laplace_ring, optimal_ring
-from opendp_optimal_select.ring_client import (
+from opendp_optimal_select.placing import Placement, cost, offsets, recursion
+from opendp_optimal_select.privacy import GeographicPrivacy, up_to
+from opendp_optimal_select.ring.client import (
     RingNoise,
     design_ring,
     grid_cost,
     make_ring_selection,
     then_ring_selection,
 )
+from opendp_optimal_select.ring.optimum import RingOptimum, laplace_ring, optimal_ring
 from opendp_optimal_select.service import http_transport
 
 __all__ = [

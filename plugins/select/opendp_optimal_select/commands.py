@@ -56,7 +56,7 @@ _epsilon_option = click.option(
 @_json_option
 def offsets_command(k: int, epsilon: float, disutility: str, as_json: bool) -> None:
     """Print the optimal offsets and their cost."""
-    from opendp_optimal_select.offsets import cost, offsets
+    from opendp_optimal_select.placing import cost, offsets
 
     h = DISUTILITIES[disutility]
     points = offsets(k, epsilon=epsilon, disutility=h)
@@ -77,7 +77,7 @@ def offsets_command(k: int, epsilon: float, disutility: str, as_json: bool) -> N
 @_json_option
 def ring_command(k: int, epsilon: float, tolerance: float, cells: int, as_json: bool) -> None:
     """Enclose the optimal cost on the ring and compare it with Laplace noise."""
-    from opendp_optimal_select.ring import laplace_ring, optimal_ring
+    from opendp_optimal_select.ring.optimum import laplace_ring, optimal_ring
 
     with _widths("ring", tolerance) as progress:
         optimum = optimal_ring(
@@ -173,7 +173,7 @@ def plot_cost_command(output: Path, epsilon: float) -> None:
 def plot_ring_command(output: Path, tolerance: float) -> None:
     """Draw the ring optimum for two answers against Laplace noise (Figure 4)."""
     from opendp_optimal_select.plots import plot_ring
-    from opendp_optimal_select.ring import optimal_ring
+    from opendp_optimal_select.ring.optimum import optimal_ring
 
     with _widths("ring", tolerance) as progress:
         optima = [

@@ -15,8 +15,8 @@ from opendp_optimal_select._checks import positive_integer
 from opendp_optimal_select._opendp import partial, postprocess
 from opendp_optimal_select.catalogue import Catalogue
 from opendp_optimal_select.disutility import Disutility, check_disutility
-from opendp_optimal_select.geographic import GeographicPrivacy, rate
-from opendp_optimal_select.offsets import offsets
+from opendp_optimal_select.placing import offsets
+from opendp_optimal_select.privacy import GeographicPrivacy, rate
 
 MAX_ANSWERS = 10_000
 

@@ -31,7 +31,7 @@ from opendp_optimal_select.messages import (
     Response,
     encode_error,
 )
-from opendp_optimal_select.offsets import offsets
+from opendp_optimal_select.placing import offsets
 
 Transport = Callable[[bytes], bytes]
 Preference = Callable[[Any, Answer], float]

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from opendp_optimal_select.offsets import cost, offsets
-from opendp_optimal_select.ring import RingOptimum, laplace_ring
+from opendp_optimal_select.placing import cost, offsets
+from opendp_optimal_select.ring.optimum import RingOptimum, laplace_ring
 
 
 def _figure(panels: int = 1) -> tuple[Any, Any]:
@@ -66,7 +66,7 @@ def plot_ring(path: Path, optima: Sequence[RingOptimum]) -> None:
     """Draw ring Laplace noise and the optimal client with their answers, one panel each.
 
     :param path: file to write
-    :param optima: from :func:`~opendp_optimal_select.ring.optimal_ring`
+    :param optima: from :func:`~opendp_optimal_select.ring.optimum.optimal_ring`
     """
     figure, panels = _figure(len(optima))
     for axes, optimum in zip(np.atleast_1d(panels), optima, strict=True):

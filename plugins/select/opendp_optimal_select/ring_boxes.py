@@ -14,8 +14,8 @@ from fractions import Fraction
 import numpy as np
 
 from opendp_optimal.errors import CertificateError
-from opendp_optimal_select.ring_certificate import lower_bound
-from opendp_optimal_select.ring_shape import CellModel
+from opendp_optimal_select.ring.certificate import lower_bound
+from opendp_optimal_select.ring.shape import CellModel
 from opendp_optimal_select.rounding import float_below
 
 Gaps = tuple[Fraction, ...]

@@ -63,7 +63,7 @@ def test_asking_nobody():
 
 
 def test_pictures_are_checked_before_any_work(tmp_path, monkeypatch):
-    monkeypatch.setattr("opendp_optimal_select.ring.optimal_ring", None)
+    monkeypatch.setattr("opendp_optimal_select.ring.optimum.optimal_ring", None)
     for place in ("none/x.png", "x.nonsense", "."):
         for name in ("offsets", "cost", "ring"):
             result = run("plot", name, "--output", tmp_path / place)

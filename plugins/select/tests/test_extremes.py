@@ -31,7 +31,7 @@ from opendp_optimal_select import (
     placement_cost,
     recursion,
 )
-from opendp_optimal_select.geographic import rate
+from opendp_optimal_select.privacy import rate
 
 EPSILONS = [1e-17, 1e-9, 1e-3, 1.0, 1e4, 1e9]
 DISUTILITIES = [lambda t: t, lambda t: t * t, math.sqrt]

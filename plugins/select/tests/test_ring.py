@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opendp_optimal_select import laplace_ring, optimal_ring
-from opendp_optimal_select.ring_certificate import RingDensity, density_from, lower_bound
-from opendp_optimal_select.ring_shape import CellModel, rate_bounds
+from opendp_optimal_select.ring.certificate import RingDensity, density_from, lower_bound
+from opendp_optimal_select.ring.shape import CellModel, rate_bounds
 
 GRID = (np.arange(200_000) + 0.5) / 200_000 * 2.0 * math.pi - math.pi
 

@@ -1,0 +1,310 @@
+"""The core's own candidates: noise that is added whatever the answer, and data-dependent noise."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import lru_cache
+
+from opendp_optimal.advisor.request import Bound, Candidate, Noise, Proposal, Remark, Request
+from opendp_optimal.budget import theorems as accounting
+from opendp_optimal.errors import CertificateError, GapWarning, SolverError
+from opendp_optimal.exact.numbers import float_down
+from opendp_optimal.known import law as moments
+from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.measure.guarantee import Design, integer_sensitivity
+from opendp_optimal.problem.noise import MIN_EPSILON
+from opendp_optimal.search import noise as engine
+from opendp_optimal.table import NoiseTable
+
+TIGHT = "calibrated exactly; OpenDP's own map states a zCDP loss"
+LONG_STAIRCASE = 2e-3
+"""Below this epsilon noise is so long that its table takes seconds; its loss is known without."""
+FEW_GROWTHS = (1.08, 1.17, 1.27, 1.38, 1.5)
+"""By what part tables are tried beyond what general composition allows."""
+
+
+def additive(request: Request) -> Iterator[Proposal]:
+    """Laplace, staircase, Gaussian, canonical and optimised noise.
+
+    :param request: what is asked
+    """
+    yield from _laplace(request)
+    yield from _staircase(request)
+    if request.delta > 0:
+        yield _gaussian(request)
+        if not request.integer:
+            yield _canonical(request)
+        yield from _table(request)
+
+
+def data_dependent(request: Request) -> Iterator[Proposal]:
+    """Noise that depends on the answer, for answers within bounds.
+
+    :param request: what is asked
+    """
+    if request.bounds is None:
+        return
+    from opendp_optimal.search.bounded import solve_bounded
+
+    epsilon, delta = accounting.share(request.epsilon, request.delta, request.releases)
+    gap = request.gap if request.integer else max(request.gap, 1e-2)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GapWarning)
+            table = solve_bounded(
+                epsilon,
+                delta,
+                sensitivity=request.sensitivity,
+                range=request.bounds,
+                loss=request.loss,
+                prior=request.prior,
+                integer=request.integer,
+                gap=gap,
+            )
+            bound = table
+            if request.releases > 1:
+                bound = solve_bounded(
+                    request.epsilon,
+                    request.delta,
+                    sensitivity=request.sensitivity,
+                    range=request.bounds,
+                    loss=request.loss,
+                    prior=request.prior,
+                    integer=request.integer,
+                    gap=gap,
+                )
+    except (ValueError, SolverError, CertificateError) as error:
+        yield Remark(text=f"noise that depends on the answer was not computed: {error}")
+        return
+    low, high = _ends(request)
+    prior = "" if request.prior is None else ", prior=prior"
+    yield Candidate(
+        name="data-dependent",
+        loss=table.upper,
+        constructor=(
+            "opendp_optimal.make_optimal_bounded_noise(input_domain, input_metric, "
+            f"d_in={request.distance}, d_out={_target(epsilon, delta)}, range=({low}, {high}), "
+            f"loss={_loss_text(request.loss)}{prior})"
+        ),
+        epsilon=epsilon,
+        delta=delta,
+        note="optimised for the bounds and the prior",
+    )
+    yield Bound(value=bound.lower, additive=False, note="every mechanism within the bounds")
+
+
+def _laplace(request: Request) -> Iterator[Candidate]:
+    size = int(request.sensitivity) if request.integer else None
+    each = accounting.laplace_share(request.epsilon, request.delta, request.releases, size)
+    scale = request.sensitivity / each
+    if request.integer:
+        loss = moments.discrete_laplace_loss(each / request.sensitivity, request.loss)
+    else:
+        loss = moments.real_loss("laplace", each, 0.0, request.loss, request.sensitivity)
+    yield Candidate(
+        name="discrete laplace" if request.integer else "laplace",
+        loss=loss,
+        constructor=f"dp.m.make_laplace(input_domain, input_metric, scale={scale!r})",
+        epsilon=each,
+        noise=Noise("laplace", scale),
+    )
+
+
+def _staircase(request: Request) -> Iterator[Proposal]:
+    each = accounting.pure_share(request.epsilon, request.delta, request.releases)
+    # Pure tables are made for the two losses whose best staircase is known.
+    known = request.loss.function is None and request.loss.name in ("l1", "l2")
+    shape = "l2" if moments.power(request.loss) == 2 else "l1"
+    if MIN_EPSILON <= each < LONG_STAIRCASE and not request.integer:
+        loss = _staircase_loss(each, request)
+    else:
+        table = _solved(each, 0.0, shape, request)
+        if isinstance(table, str):
+            yield _missing("staircase", table)
+            return
+        loss = _table_loss(table, request)
+    yield Candidate(
+        name="staircase",
+        loss=loss,
+        constructor=_call(request, each, 0.0, parse(shape)),
+        epsilon=each,
+        note="optimal pure noise" if known else "",
+    )
+    if request.delta == 0 and known:
+        whole = _solved(request.epsilon, 0.0, shape, request)
+        if not isinstance(whole, str):
+            yield from _bound(whole, request)
+
+
+def _staircase_loss(epsilon: float, request: Request) -> float:
+    return moments.real_loss("staircase", epsilon, 0.0, request.loss, request.sensitivity)
+
+
+def _missing(name: str, reason: str) -> Remark:
+    return Remark(text=f"{name} was not computed: {reason}")
+
+
+def _gaussian(request: Request) -> Candidate:
+    epsilon, delta, count = request.epsilon, request.delta, request.releases
+    if request.integer:
+        size = int(request.sensitivity)
+        sigma = accounting.discrete_gaussian_scale(epsilon, delta, count, size)
+        loss = moments.discrete_gaussian_loss(sigma, request.loss)
+    else:
+        sigma = accounting.gaussian_scale(epsilon, delta, count) * request.sensitivity
+        loss = moments.gaussian_loss(sigma, request.loss)
+    return Candidate(
+        name="gaussian",
+        loss=loss,
+        constructor=f"dp.m.make_gaussian(input_domain, input_metric, scale={sigma!r})",
+        epsilon=epsilon,
+        delta=delta,
+        noise=Noise("gaussian", sigma),
+        note=TIGHT if count == 1 else f"{TIGHT}; epsilon and delta are of all releases together",
+    )
+
+
+def _canonical(request: Request) -> Candidate:
+    epsilon, delta = accounting.share(request.epsilon, request.delta, request.releases)
+    return Candidate(
+        name="canonical",
+        loss=moments.real_loss("tulap", epsilon, delta, request.loss, request.sensitivity),
+        constructor=(
+            "dp.m.make_canonical_noise(input_domain, input_metric, "
+            f"d_in={request.distance}, d_out=({epsilon!r}, {delta!r}))"
+        ),
+        epsilon=epsilon,
+        delta=delta,
+    )
+
+
+def _table(request: Request) -> Iterator[Proposal]:
+    loss = moments.scaled(request.loss, 1.0 if request.integer else request.sensitivity)
+    whole = _solved(request.epsilon, request.delta, loss, request)
+    if isinstance(whole, str):
+        yield _missing("optimal table", whole)
+        return
+    best, epsilon, delta = whole, request.epsilon, request.delta
+    if request.releases > 1:
+        epsilon, delta = accounting.share(request.epsilon, request.delta, request.releases)
+        found = _solved(epsilon, delta, loss, request)
+        if isinstance(found, str):
+            yield _missing("optimal table", found)
+            yield from _bound(whole, request)
+            return
+        best = found
+        for growth in FEW_GROWTHS if 2 < request.releases <= accounting.MOST_TIGHT else ():
+            more = _solved(epsilon * growth, delta, loss, request)
+            if isinstance(more, str) or not _fits(more, request):
+                break
+            best = more
+        epsilon = best.epsilon
+    yield Candidate(
+        name="optimal table",
+        loss=_table_loss(best, request),
+        constructor=_call(request, epsilon, delta, request.loss),
+        epsilon=epsilon,
+        delta=delta,
+        noise=Noise("table", 1.0 if best.kind == "integer" else request.sensitivity, best),
+        note=f"certified within {best.gap:.2%} of the best noise",
+    )
+    yield from _bound(whole, request)
+
+
+def _bound(table: NoiseTable, request: Request) -> Iterator[Bound]:
+    """What a table proves of all noise; for several releases, of each of them alone."""
+    if request.integer and table.kind != "integer":
+        return  # real noise must hide more
+    power = 0 if table.kind == "integer" else moments.power(request.loss)
+    value = float_down(Fraction(table.lower) * Fraction(request.sensitivity) ** power)
+    note = "all additive noise" + (", each release alone" if request.releases > 1 else "")
+    yield Bound(value=value, additive=True, note=note)
+
+
+def _solved(epsilon: float, delta: float, loss: str | Loss, request: Request) -> NoiseTable | str:
+    """A table for a share of the budget, or why there is none."""
+    if request.releases > accounting.MOST_TIGHT and epsilon < LONG_STAIRCASE:
+        return (
+            f"with {request.releases} releases the epsilon of each ({epsilon:.3g}) is below "
+            f"{LONG_STAIRCASE:g}, where a table takes long to solve"
+        )
+    whole = None
+    if request.integer:
+        design = Design("scalar", epsilon, delta, Fraction(request.sensitivity))
+        whole = integer_sensitivity(design)
+        if whole is None and isinstance(loss, Loss):
+            loss = moments.scaled(loss, request.sensitivity)
+    return _solved_once(epsilon, delta, loss, whole, request.gap)
+
+
+@lru_cache(maxsize=512)
+def _solved_once(
+    epsilon: float, delta: float, loss: str | Loss, whole: int | None, gap: float
+) -> NoiseTable | str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GapWarning)
+            return engine.solve(epsilon, delta, loss=loss, integer_sensitivity=whole, gap=gap)
+    except (ValueError, ArithmeticError, LookupError, SolverError, CertificateError) as error:
+        return str(error) or type(error).__name__
+
+
+def _fits(table: NoiseTable, request: Request) -> bool:
+    """Whether so many releases from a table stay within the budget, by their exact profile."""
+    from opendp_optimal.measure.compose import compose
+
+    try:
+        _, delta = compose([table] * request.releases, epsilon=request.epsilon)
+    except ImportError:  # pragma: no cover (an extra)
+        return False
+    return delta <= request.delta
+
+
+def _unit(table: NoiseTable, request: Request) -> float:
+    """What a loss of a table's noise amounts to in the query's units."""
+    if table.kind == "integer":
+        return 1.0
+    power = moments.power(request.loss)
+    return float(request.sensitivity**power) if power else 1.0
+
+
+def _table_loss(table: NoiseTable, request: Request) -> float:
+    loss, power = request.loss, moments.power(request.loss)
+    if power:
+        name = "l2" if power == 2 else "l1"
+        # Noise without end is symmetric and knows two losses; pinball losses are half of l1 there.
+        exact = table.tail is None
+        mean = table.mean_loss(loss) if exact else moments.even(loss) * table.mean_loss(name)
+        return mean * _unit(table, request)
+    if table.tail is None:
+        unit = 1.0 if table.kind == "integer" else request.sensitivity
+        return table.mean_loss(moments.scaled(loss, unit))
+    if table.kind == "real":
+        return _staircase_loss(table.epsilon, request)
+    if table.cells == 1:
+        return moments.discrete_laplace_loss(table.epsilon, loss)
+    return math.inf
+
+
+def _call(request: Request, epsilon: float, delta: float, loss: Loss) -> str:
+    return (
+        "opendp_optimal.make_optimal_noise(input_domain, input_metric, "
+        f"d_in={request.distance}, d_out={_target(epsilon, delta)}, loss={_loss_text(loss)})"
+    )
+
+
+def _target(epsilon: float, delta: float) -> str:
+    return f"({epsilon!r}, {delta!r})" if delta else repr(epsilon)
+
+
+def _loss_text(loss: Loss) -> str:
+    return "loss" if loss.custom else repr(loss.name)
+
+
+def _ends(request: Request) -> tuple[str, str]:
+    assert request.bounds is not None
+    low, high = request.bounds
+    return (repr(int(low)), repr(int(high))) if request.integer else (repr(low), repr(high))

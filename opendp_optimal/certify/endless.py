@@ -1,0 +1,175 @@
+"""Exact proofs for pure noise, whose support has no end.
+
+Beyond the radius of the weights the noise goes on in blocks: each side is chosen with ``weight``,
+then a point of the block with its weight or, with weight ``again``, the next block. The law must
+be symmetric and fall outwards: then only pairs exactly one sensitivity apart matter.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal.arrays import Frozen
+from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.errors import CertificateError
+from opendp_optimal.exact.numbers import BITS, exp_bounds
+from opendp_optimal.losses.base import Loss
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class PureTail(Frozen):
+    """How noise goes on: ``weight`` for each side, a block of weights, and ``again``."""
+
+    weight: int
+    weights: Integers
+    again: int
+
+    def __eq__(self, other: object) -> bool:
+        """Equal content."""
+        return (
+            isinstance(other, PureTail)
+            and (self.weight, self.again) == (other.weight, other.again)
+            and np.array_equal(self.weights, other.weights)
+        )
+
+
+def _right_half(weights: Integers, tail: PureTail, blocks: int) -> list[int]:
+    """Probabilities of 0, 1, 2, ... as integers over one denominator, with so many tail blocks."""
+    head = [w * TOTAL**2 * TOTAL ** (blocks - 1) for w in weights[len(weights) // 2 :].tolist()]
+    block = [tail.weight * t for t in tail.weights.tolist()]
+    out = head
+    for q in range(blocks):
+        factor = tail.again**q * TOTAL ** (blocks - q)
+        out = out + [v * factor for v in block]
+    return out
+
+
+def _check(weights: Integers, tail: PureTail) -> None:
+    if type(tail.weight) is not int or type(tail.again) is not int:
+        raise CertificateError("pure noise is not given by integers")
+    for array in (weights, tail.weights):
+        listed = isinstance(array, np.ndarray) and array.dtype == np.int64 and array.ndim == 1
+        if not listed or len(array) == 0:
+            raise CertificateError("pure noise is not given by lists of 64-bit integers")
+    if len(weights) % 2 != 1:
+        raise CertificateError("the weights of pure noise have no middle")
+    if not np.array_equal(weights, weights[::-1]) or min(tail.weight, tail.again) <= 0:
+        raise CertificateError("pure noise is not symmetric and endless")
+    if sum(weights.tolist()) + 2 * tail.weight != TOTAL:
+        raise CertificateError(f"weights and tails do not add up to {TOTAL}")
+    if sum(tail.weights.tolist()) + tail.again != TOTAL:
+        raise CertificateError(f"the weights of the tail do not add up to {TOTAL}")
+
+
+def _largest_ratio(weights: Integers, tail: PureTail, step: int) -> Fraction:
+    """The largest ratio of probabilities at most ``step`` apart; the law must fall outwards."""
+    _check(weights, tail)
+    period = len(tail.weights)
+    blocks = 2 + -(-step // period)
+    right = _right_half(weights, tail, blocks)
+    if min(right) <= 0 or any(a < b for a, b in itertools.pairwise(right)):
+        raise CertificateError("pure noise does not fall outwards")
+    # From the first tail block on, ratios repeat with every block.
+    high, low = 1, 1
+    for one, other in dict.fromkeys(zip(right[:-step], right[step:], strict=True)):
+        if one * low > high * other:
+            high, low = one, other
+    return Fraction(high, low)
+
+
+def prove_pure(weights: Integers, tail: PureTail, cells: int, epsilon: float) -> None:
+    """Raise unless the noise is epsilon-private for all shifts of up to ``cells`` points."""
+    lower, _ = exp_bounds(epsilon)
+    if _largest_ratio(weights, tail, cells) > Fraction(lower, 1 << BITS):
+        raise CertificateError(f"privacy: a ratio of probabilities exceeds e^{epsilon}")
+
+
+def pure_epsilon(weights: Integers, tail: PureTail, shift: Fraction, proved: float) -> float:
+    """The least float epsilon proved for shifts of up to ``shift`` cells."""
+    ratio = _largest_ratio(weights, tail, math.ceil(shift))
+    high = math.log(ratio)
+    for _ in range(200):
+        if Fraction(exp_bounds(max(high, 0.0))[0], 1 << BITS) >= ratio:
+            return min(max(high, 0.0), proved)
+        high = math.nextafter(high, math.inf) + 1e-18
+    return proved
+
+
+def pure_delta(weights: Integers, tail: PureTail, shift: Fraction, epsilon: float) -> Fraction:
+    """An upper bound of delta at epsilon over all shifts of up to ``shift`` cells."""
+    lower, _ = exp_bounds(min(epsilon, 64.0))
+    if _largest_ratio(weights, tail, math.ceil(shift)) <= Fraction(lower, 1 << BITS):
+        return Fraction(0)
+    return _profile(weights, tail, shift, epsilon)
+
+
+def _profile(weights: Integers, tail: PureTail, shift: Fraction, epsilon: float) -> Fraction:
+    """Shortfalls of the first blocks; what lies beyond counts in full."""
+    again = Fraction(tail.again, TOTAL)
+    blocks = 1 + max(1, math.ceil(70 / max(1e-9, -math.log2(again))))
+    high, low = [], []
+    for w in weights[len(weights) // 2 :].tolist():
+        high.append(w)
+        low.append(w)
+    share = Fraction(tail.weight, TOTAL)
+    for q in range(blocks):
+        factor = share * again**q
+        for t in tail.weights.tolist():
+            exact = t * factor
+            high.append(math.ceil(exact))
+            low.append(math.floor(exact))
+    beyond = math.ceil(2 * TOTAL * share * again**blocks)
+    lower, _ = exp_bounds(min(epsilon, 64.0))
+    grown = np.array([min(TOTAL, v * lower >> BITS) for v in low], np.int64)
+    up = np.array(high, np.int64)
+    full_up = np.concatenate([up[:0:-1], up])
+    full_low = np.concatenate([grown[:0:-1], grown])
+    n = len(full_up)
+
+    def at(m: int) -> int:
+        if m == 0:
+            return 0
+        if m >= n:
+            return TOTAL
+        short = int(np.maximum(full_up[m:] - full_low[:-m], 0).sum())
+        return short + int(full_up[:m].sum()) + beyond
+
+    whole = math.floor(shift)
+    falls = [at(m) for m in range(whole + 1)]
+    worst = Fraction(max(falls))
+    part = shift - whole
+    if part:
+        worst = max(worst, (1 - part) * falls[whole] + part * at(whole + 1))
+    return min(Fraction(1), worst / TOTAL)
+
+
+def tail_moments(weights: Integers, tail: PureTail, loss: Loss, cells: int, kind: str) -> Fraction:
+    """Expected loss contributed by both tails, exactly."""
+    if loss.name not in ("l1", "l2"):
+        raise ValueError(f"loss ({loss.name}) must be l1 or l2 for noise without end")
+    radius, period = len(weights) // 2, len(tail.weights)
+    again = Fraction(tail.again, TOTAL)
+    block = tail.weights.tolist()
+    # Moments of the position in a block, and of the number of blocks passed.
+    m0 = Fraction(sum(block), TOTAL)
+    m1 = Fraction(sum(t * (radius + 1 + j) for j, t in enumerate(block)), TOTAL)
+    m2 = Fraction(sum(t * (radius + 1 + j) ** 2 for j, t in enumerate(block)), TOTAL)
+    stop = 1 - again
+    g0, g1 = 1 / stop, again / stop**2
+    g2 = again * (1 + again) / stop**3
+    first = m1 * g0 + m0 * period * g1
+    second = m2 * g0 + 2 * m1 * period * g1 + m0 * period**2 * g2
+    both = Fraction(2 * tail.weight, TOTAL)
+    if loss.name == "l1":
+        return both * first / (1 if kind == "integer" else cells)
+    if kind == "integer":
+        return both * second
+    return both * (second + Fraction(1, 12) * m0 * g0) / cells**2

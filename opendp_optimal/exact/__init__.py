@@ -1,0 +1,1 @@
+"""Exact arithmetic: numbers rounded one way, and the search for the last that fits."""

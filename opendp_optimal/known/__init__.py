@@ -1,0 +1,1 @@
+"""Noises with closed forms."""

@@ -1,0 +1,158 @@
+"""From a privacy target on a space to the target of one coordinate's table, with the proof.
+
+Four arguments are known here; a space that fits none of them is refused.
+
+*scalar*
+    One number that moves by at most ``d_in``: the table's own guarantee.
+
+*single*
+    A vector of which one coordinate moves, by at most ``d_in``. The noises of the others are
+    independent of the data, so the pair of outputs is that of one coordinate.
+
+*composition*
+    A vector of which at most ``changed`` coordinates move, each by at most ``d_in`` (true of every
+    one of the l1, l2 and linf distances). The outputs are ``changed`` independent releases: basic
+    composition, each with its share of epsilon and delta.
+
+*steps*
+    Integer vectors at l1 distance n are joined by n steps of size 1 in single coordinates. Each
+    step is (e, d)-private, so n of them are (n e, d (exp(n e) - 1) / (exp(e) - 1))-private (group
+    privacy).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from opendp_optimal.exact.numbers import BITS, exp_bounds, float_down, float_up
+from opendp_optimal.measure.space import Space
+
+SMALL_SENSITIVITY = 64
+LONG_NOISE = 200
+"""Integer tables up to this sensitivity, and this sensitivity over epsilon; beyond, real tables.
+
+There the noise is so long that whole numbers make no difference (the sum is rounded at the end).
+"""
+
+
+@dataclass(frozen=True)
+class Design:
+    """What one coordinate's table must satisfy, and why that is enough.
+
+    ``epsilon`` and ``delta`` are the table's target, ``sensitivity`` the largest move of one
+    coordinate that it must hide, ``copies`` the number of coordinates (*composition*) or steps
+    (*steps*).
+    """
+
+    argument: str
+    epsilon: float
+    delta: float
+    sensitivity: Fraction
+    copies: int = 1
+
+    def total(self, epsilon: float, delta: float, copies: int) -> tuple[float, float]:
+        """Return what ``copies`` releases or steps of (epsilon, delta) amount to, rounded up."""
+        if copies == 1:
+            return epsilon, delta
+        sum_delta = Fraction(delta) * (
+            _geometric_up(epsilon, copies) if self.argument == "steps" else copies
+        )
+        return float_up(copies * Fraction(epsilon)), min(1.0, float_up(sum_delta))
+
+    def share(self, epsilon: float, copies: int) -> float:
+        """Return the epsilon of each of ``copies`` releases or steps, rounded down."""
+        return epsilon if copies == 1 else float_down(Fraction(epsilon) / copies)
+
+
+def design_for(
+    space: Space, d_in: Any, epsilon: float, delta: float, changed: int | None = None
+) -> Design:
+    """Choose the argument that proves (epsilon, delta) at ``d_in``, and the target of its table.
+
+    :param space: the checked domain and metric.
+    :param d_in: the distance to design for.
+    :param epsilon: privacy loss of the whole release.
+    :param delta: probability of a larger loss, of the whole release.
+    :param changed: the most coordinates that can differ between neighbours, where known.
+    :raises ValueError: where no argument applies.
+
+    >>> histogram = Space("i32", "l1", 10)
+    >>> design_for(histogram, 1, 1.0, 1e-6).argument
+    'single'
+    >>> design_for(histogram, 2, 1.0, 1e-6).argument
+    'steps'
+    """
+    distance = space.distance(d_in)
+    if distance == 0:
+        least = "at least 1 for integer data" if space.integer else "greater than 0"
+        raise ValueError(f"d_in ({d_in!r}) must be {least}")
+    if not space.vector:
+        if changed is not None:
+            raise ValueError(f"changed ({changed!r}) is for vectors; the input domain is scalar")
+        return Design("scalar", epsilon, delta, distance)
+
+    moved = coordinates(space, d_in, changed)
+    if moved is None:
+        raise ValueError(
+            f"input_metric: no proof is known for {space.norm} vectors of {space.carrier} at "
+            f"d_in ({d_in!r}) without a bound on how many coordinates differ: pass changed="
+        )
+    if moved == 1:
+        return Design("single", epsilon, delta, distance)
+    if space.integer and space.norm != "linf":
+        count = space.unit_steps(d_in)
+        each = float_down(Fraction(epsilon) / count)
+        sum_up = _geometric_up(each, count)
+        return Design("steps", each, float_down(Fraction(delta) / sum_up), Fraction(1), count)
+    return Design(
+        "composition",
+        float_down(Fraction(epsilon) / moved),
+        float_down(Fraction(delta) / moved),
+        distance,
+        moved,
+    )
+
+
+def integer_sensitivity(design: Design) -> int | None:
+    """Return the sensitivity of an integer table for integer data; None where a real one serves.
+
+    >>> integer_sensitivity(Design("scalar", 1.0, 1e-6, Fraction(3)))
+    3
+    """
+    whole = int(design.sensitivity)
+    short = design.epsilon * LONG_NOISE >= whole and whole <= SMALL_SENSITIVITY
+    return whole if whole == 1 or short else None
+
+
+def coordinates(space: Space, d_in: Any, changed: int | None) -> int | None:
+    """Return how many coordinates can differ at ``d_in``; None if nothing bounds them."""
+    if changed is not None and (
+        isinstance(changed, bool) or not isinstance(changed, int) or changed < 1
+    ):
+        raise ValueError(f"changed ({changed!r}) must be an integer that is at least 1")
+    bounds = [b for b in (changed, space.size) if b is not None]
+    if space.integer and space.norm != "linf":
+        bounds.append(space.unit_steps(d_in))
+    return max(1, min(bounds)) if bounds else None  # 1 for vectors without coordinates, too
+
+
+def proved(space: Space, d_in: Any, changed: int) -> bool:
+    """Whether domain and metric alone show that no more than ``changed`` coordinates differ.
+
+    >>> proved(Space("i32", "l1"), 2, 2), proved(Space("f64", "l1"), 2.0, 2)
+    (True, False)
+    """
+    bound = coordinates(space, d_in, None)
+    return bound is not None and bound <= changed
+
+
+def _geometric_up(epsilon: float, count: int) -> Fraction:
+    """Return an upper bound on the sum of exp(i * epsilon) over i < count."""
+    one = 1 << BITS
+    low, _ = exp_bounds(epsilon)
+    _, high = exp_bounds(float_up(count * Fraction(epsilon)))
+    if low > one:
+        return Fraction(high - one, low - one)
+    return Fraction(high, one) * count  # epsilon is 0, or too small to tell from it

@@ -1,0 +1,167 @@
+"""A filter for the Context API: constant work per query, and a refusal is not the end."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import opendp.prelude as dp
+
+from opendp_optimal.budget.filters import CgpFilter, Filter, GpFilter, check_reach
+from opendp_optimal.exact.numbers import float_down, float_up
+from opendp_optimal_geo._checks import positive
+from opendp_optimal_geo._opendp import (
+    OdometerQueryable,
+    as_gaussian,
+    make_user_measurement,
+    measurement_invoke,
+    measurement_map,
+    spaces,
+)
+
+__all__ = ["BudgetError", "filter_context", "make_filter"]
+
+
+class BudgetError(ValueError):
+    """A query costs more than is left. Nothing was charged; cheaper queries still run."""
+
+
+class _FilteredData(OdometerQueryable):
+    """Answers measurements while the filter lets them through."""
+
+    def __init__(
+        self,
+        data: Any,
+        space: tuple[dp.Domain, dp.Metric],
+        measure: dp.Measure,
+        d_in: Any,
+        keep: Filter,
+    ) -> None:
+        self._data, self._space, self._measure = data, space, measure
+        self._d_in, self._filter = d_in, keep
+
+    def __call__(self, query: dp.Measurement) -> Any:
+        return self.invoke(query)
+
+    def invoke(self, query: dp.Measurement) -> Any:
+        """Charge a measurement, then run it."""
+        if not isinstance(query, dp.Measurement):
+            raise ValueError(f"query ({type(query).__name__}) must be a measurement")
+        gaussian = self._filter.gaussian_only
+        if gaussian:
+            known = as_gaussian(query)
+            if known is None:
+                raise ValueError("query must add grid_gaussian noise: the filter prices no other")
+            query = known
+        if spaces(query) != (*self._space, self._measure):
+            raise ValueError("query must have the input space and output measure of the context")
+        # OpenDP's own map and function: methods of the object can be anybody's.
+        price = Fraction(measurement_map(query, self._d_in))
+        if not self._filter.charge(price, gaussian=gaussian):
+            left = float_down(self._filter.remaining)
+            raise BudgetError(
+                f"query ({float(price):.6g}) must cost at most what is left, {left:.6g}"
+            )
+        return measurement_invoke(query, self._data)
+
+    def privacy_loss(self, d_in: Any) -> float:
+        """Return what was spent, rounded up."""
+        if d_in != self._d_in:
+            raise ValueError(f"d_in ({d_in!r}) must be the context's, {self._d_in!r}")
+        return float_up(self._filter.total)
+
+    def __repr__(self) -> str:
+        return f"FilteredData({self._filter!r})"
+
+
+def make_filter(
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    output_measure: dp.Measure,
+    d_in: Any,
+    d_out: Any,
+) -> dp.Measurement:
+    """Return a measurement that spawns a privacy filter over the data.
+
+    Unlike OpenDP's own, it does the same small amount of work for every query, and goes on after a
+    refusal. Each query is charged before it runs.
+
+    :param input_domain: of the data
+    :param input_metric: of the data
+    :param output_measure: ``max_divergence()`` or ``zero_concentrated_divergence()``
+    :param d_in: distance between neighbouring data sets
+    :param d_out: the largest total loss at that distance, or a fresh filter to keep the total:
+        an :class:`ApproxGpFilter` with reach 1 counts zCDP losses towards (epsilon, delta), a
+        :class:`GaussianFilter` with reach 1 those of ``grid_gaussian`` noise, more tightly
+
+    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
+    >>> spawn = make_filter(*space, dp.max_divergence(), d_in=1, d_out=1.0)
+    >>> data = spawn(5)
+    >>> answer = data(space >> dp.m.then_laplace(scale=2.0))
+    >>> data.privacy_loss(1)
+    0.5
+    """
+    kinds = {"MaxDivergence": GpFilter, "ZeroConcentratedDivergence": CgpFilter}
+    name = str(output_measure.type)
+    if name not in kinds:
+        raise ValueError(f"output_measure ({name}) must be one of {', '.join(kinds)}")
+    if isinstance(d_out, Filter):
+        if isinstance(d_out, GpFilter) != (name == "MaxDivergence"):
+            raise ValueError(f"d_out ({d_out!r}) must be a filter of {name}")
+        check_reach("d_out", d_out)
+        capacity, only = d_out.capacity, d_out.gaussian_only
+
+        def fresh() -> Filter:
+            kept = Filter(capacity)
+            kept.gaussian_only = only
+            return kept
+    else:
+        capacity = Fraction(positive("d_out", d_out))
+
+        def fresh() -> Filter:
+            return kinds[name](capacity)
+
+    def privacy_map(d: Any) -> float:
+        if d > d_in:
+            raise ValueError(f"d_in ({d!r}) must be at most the filter's, {d_in!r}")
+        return float_up(capacity)
+
+    space = input_domain, input_metric
+    return make_user_measurement(
+        input_domain,
+        input_metric,
+        output_measure,
+        lambda data: _FilteredData(data, space, output_measure, d_in, fresh()),
+        privacy_map,
+        TO="ExtrinsicObject",
+    )
+
+
+def filter_context(
+    data: Any, *, privacy_unit: Any, privacy_loss: Any, domain: dp.Domain
+) -> dp.Context:
+    """Return a Context whose queries go through a privacy filter.
+
+    :param data: the private data
+    :param privacy_unit: (metric, distance), e.g. from ``dp.unit_of``
+    :param privacy_loss: (measure, loss), e.g. from ``dp.loss_of(rho=...)``; the loss may be a
+        filter, as for :func:`make_filter`
+    :param domain: of the data
+
+    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> context = filter_context(
+    ...     [1, 2, 3],
+    ...     privacy_unit=dp.unit_of(contributions=1),
+    ...     privacy_loss=dp.loss_of(rho=0.5),
+    ...     domain=dp.vector_domain(dp.atom_domain(T=int)),
+    ... )
+    >>> count = context.query(rho=0.25).count().gaussian().release()
+    >>> round(context.remaining_privacy_loss(), 6)
+    0.25
+    """
+    metric, d_in = privacy_unit
+    measure, d_out = privacy_loss
+    accountant = make_filter(domain, metric, measure, d_in, d_out)
+    total = float_down(d_out.capacity) if isinstance(d_out, Filter) else d_out
+    return dp.Context(accountant=accountant, queryable=accountant(data), d_in=d_in, d_out=total)

@@ -1,0 +1,211 @@
+"""Releasing numbers: integer noise on a power-of-two grid, one rounding at the very end.
+
+A float ``x`` is rounded to the nearest multiple of ``g = 2**-bits``, which moves the distance
+between two values by at most ``g``. The noise is an exact integer number of grid steps. What is
+released is the exact sum, rounded once to a float: a function of the sum alone, so
+post-processing, and the low bits of the result hold nothing that the noisy integer does not.
+
+Floats hold the sum's two parts exactly: ``x / g`` after rounding is an integer in a double, and
+the noise stays below ``2**52``. Adding two doubles rounds their exact sum, so the one addition is
+that one rounding. A larger noise (a tail that the tables with bounded support do not have) goes
+through Python's integers.
+
+Integers are on the grid already, ``bits`` being 0 or more. Only where the noise would be too long
+for the sampler is the grid coarser than 1: then ``x`` is rounded down to it, in integers, which is
+counted like any other rounding.
+
+Non-finite and huge values behave as in OpenDP's native noise: NaN (outside the domain) counts as
+0, values beyond the largest float as the largest float; nothing is raised.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opendp_optimal.measure.space import INTEGERS, Space
+from opendp_optimal.table import NoiseTable
+
+LARGEST = {"f64": sys.float_info.max, "f32": float(np.finfo(np.float32).max)}
+EXACT = 2**52
+FINEST = 1074
+"""Every float is a multiple of ``2**-FINEST``: on a finer grid nothing is rounded."""
+LARGEST_INTEGER_SENSITIVITY = 2**44
+LONGEST_NOISE = 2**59
+"""Grid steps that the noise can be long, at most: it is drawn in 64-bit integers."""
+RESOLUTION = 2**16
+"""Grid steps in a lattice cell, at least: the grid costs less than 1 part in 10000."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The grid on which a table's noise is drawn for a given sensitivity.
+
+    ``bits`` is the binary logarithm of grid steps in 1, ``slack`` the grid steps that rounding
+    adds to a distance, ``steps`` the grid steps in a lattice cell, ``reach`` the grid steps that
+    the table hides.
+    """
+
+    bits: int
+    slack: int
+    steps: int
+    reach: int
+
+    def shift(self, distance: Fraction) -> Fraction:
+        """Return a distance between values as a share of what the table hides."""
+        moved = math.floor(distance * Fraction(2) ** self.bits) + self.slack
+        return Fraction(moved, self.reach)
+
+
+def grid_for(space: Space, table: NoiseTable, sensitivity: Fraction) -> Grid:
+    """Choose the grid for a table and the largest move of one value.
+
+    :param space: floats are rounded to the grid, integers are on it already.
+    :param table: a real table, or an integer table designed for this sensitivity.
+    :param sensitivity: the largest move that must be hidden.
+    """
+    if table.kind == "integer":
+        return Grid(0, 0, 1, table.cells)
+    # The coarsest power of two with RESOLUTION steps in a cell.
+    target = sensitivity / (table.cells * RESOLUTION)
+    bits = target.denominator.bit_length() - target.numerator.bit_length()
+    while Fraction(2) ** -bits > target:
+        bits += 1
+    if space.integer:
+        if sensitivity > LARGEST_INTEGER_SENSITIVITY:
+            raise ValueError(
+                f"d_in ({sensitivity}) must be at most {LARGEST_INTEGER_SENSITIVITY} for integers"
+            )
+        # Whole numbers stay as they are, unless their noise would be too long to be drawn.
+        if (sensitivity / table.cells + 2) * (table.radius + 1) < LONGEST_NOISE:
+            bits = max(bits, 0)
+    exact = bits >= 0 if space.integer else bits >= FINEST
+    slack = 0 if exact else 1
+    moved = math.floor(sensitivity * Fraction(2) ** bits) + slack
+    steps = -(-moved // table.cells)
+    steps += 1 - steps % 2
+    return Grid(bits, slack, steps, table.cells * steps)
+
+
+def releaser(space: Space, table: NoiseTable, grid: Grid) -> Callable[[Any], Any]:
+    """Return the function that adds a table's noise to data of a space."""
+    if space.integer:
+        return (_integers if space.vector else _integer)(space, table, grid)
+    return (_floats if space.vector else _float)(space, table, grid)
+
+
+def _float(space: Space, table: NoiseTable, grid: Grid) -> Callable[[float], float]:
+    draw, steps, bits, largest = table.draw, grid.steps, grid.bits, LARGEST[space.carrier]
+    # From here on the value's own last digit is coarser than any noise: nothing to add.
+    beyond = math.ldexp(1.0, 1023 - bits) if bits > 0 else math.inf
+
+    def release(x: float) -> float:
+        noise = int(draw(steps=steps))
+        x = 0.0 if x != x else max(-largest, min(largest, x))
+        if -beyond < x < beyond:
+            x = _ldexp(round(math.ldexp(x, bits)) + noise, -bits)
+        return max(-largest, min(largest, x))
+
+    return release
+
+
+def _ldexp(total: int, exponent: int) -> float:
+    try:
+        return math.ldexp(float(total), exponent)
+    except OverflowError:
+        return math.inf if total > 0 else -math.inf
+
+
+def _floats(space: Space, table: NoiseTable, grid: Grid) -> Callable[[Any], npt.NDArray[Any]]:
+    draw, steps, bits, largest = table.draw, grid.steps, grid.bits, LARGEST[space.carrier]
+    kind = np.dtype({"f32": np.float32, "f64": np.float64}[space.carrier])
+
+    def release(data: Any) -> npt.NDArray[Any]:
+        x = _sized(np.nan_to_num(np.asarray(data, dtype=np.float64), nan=0.0), space)
+        noise = np.asarray(draw(x.size, steps=steps))
+        if noise.size and (noise.max() >= EXACT or noise.min() <= -EXACT):
+            result = _slowly(x, noise.tolist(), bits)
+        else:
+            with np.errstate(all="ignore"):
+                scaled = np.rint(np.ldexp(x, bits))
+                result = np.where(np.isfinite(scaled), np.ldexp(scaled + noise, -bits), x)
+        return np.clip(result, -largest, largest).astype(kind)
+
+    return release
+
+
+def _slowly(x: npt.NDArray[np.float64], noise: list[int], bits: int) -> npt.NDArray[np.float64]:
+    """Add noise of any size, value by value, in Python's integers."""
+    scale = Fraction(2) ** bits
+    sums = [round(Fraction(v) * scale) + n for v, n in zip(x.tolist(), noise, strict=True)]
+    return np.array([_ldexp(s, -bits) for s in sums])
+
+
+def _integer(space: Space, table: NoiseTable, grid: Grid) -> Callable[[int], int]:
+    draw, steps, bits = table.draw, grid.steps, grid.bits
+    low, high = INTEGERS[space.carrier]
+    fine, coarse = max(bits, 0), max(-bits, 0)
+    half = ((1 << fine) >> 1) + ((1 << coarse) >> 1)
+
+    def release(x: int) -> int:
+        # Rounding to whole numbers after the noise is post-processing: x is on the grid.
+        noise = (int(draw(steps=steps)) << coarse) + half >> fine
+        noisy = (x >> coarse << coarse) + noise
+        return low if noisy < low else high if noisy > high else noisy
+
+    return release
+
+
+def _integers(space: Space, table: NoiseTable, grid: Grid) -> Callable[[Any], npt.NDArray[Any]]:
+    draw, steps, bits = table.draw, grid.steps, grid.bits
+    low, high = INTEGERS[space.carrier]
+    fine, coarse = max(bits, 0), max(-bits, 0)
+    half = ((1 << fine) >> 1) + ((1 << coarse) >> 1)
+    kind = np.dtype(
+        {"i": "int", "u": "uint"}[space.carrier[0]] + (space.carrier[1:].replace("size", "64"))
+    )
+
+    def release(data: Any) -> npt.NDArray[Any]:
+        x: npt.NDArray[Any] = _sized(np.asarray(data, dtype=kind), space)
+        noise = np.asarray(draw(x.size, steps=steps))
+        if coarse:
+            pairs = zip(x.tolist(), noise.tolist(), strict=True)
+            sums = ((v >> coarse << coarse) + (n << coarse) + half for v, n in pairs)
+            return np.array([min(max(total, low), high) for total in sums], dtype=kind)
+        noise = (noise + half) >> fine
+        if kind.itemsize == 8:
+            return _saturating(x, noise)
+        wide = np.clip(noise, -(2**33), 2**33) + x.astype(np.int64)
+        narrow: npt.NDArray[Any] = np.clip(wide, low, high).astype(kind)
+        return narrow
+
+    return release
+
+
+def _sized(x: npt.NDArray[Any], space: Space) -> npt.NDArray[Any]:
+    """Vectors of the length that the domain states, which proofs count on: cut, or filled with 0.
+
+    Neither moves two vectors further apart.
+    """
+    if space.size is None or x.size == space.size:
+        return x
+    return np.concatenate([x[: space.size], np.zeros(max(0, space.size - x.size), x.dtype)])
+
+
+def _saturating(x: npt.NDArray[Any], noise: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Add 64-bit integers and signed noise, stopping at the ends of the type."""
+    ends = np.iinfo(x.dtype)
+    with np.errstate(over="ignore"):
+        result: npt.NDArray[Any] = x + noise.astype(x.dtype)  # wraps
+    over = (noise > 0) & (result < x)
+    under = (noise < 0) & (result > x)
+    result[over] = ends.max
+    result[under] = ends.min
+    return result

@@ -1,0 +1,136 @@
+"""What is asked: a privacy target, a loss and the constraints on the noise."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass, field
+
+from opendp_optimal.losses.base import LatticeCost, Loss, parse
+
+MIN_EPSILON, MAX_EPSILON = 1e-4, 32.0
+MIN_DELTA = 1e-14
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseProblem:
+    """Find the additive noise of least expected loss that is (epsilon, delta)-private.
+
+    :param epsilon: privacy parameter, in [1e-4, 32]
+    :param delta: privacy parameter, 0 (pure) or in [1e-14, 1)
+    :param loss: the loss whose expectation is minimised
+    :param integer_sensitivity: None for real queries of sensitivity 1; n for integer queries
+    :param symmetric: only noise with the law of its mirror image
+    :param monotone: only noise whose density falls on each side of 0
+    :param support: only noise in [-support, support] (sensitivities, or units for integers)
+    :param impossible: bound on the probability of outputs that a neighbour could never give
+    """
+
+    epsilon: float
+    delta: float
+    loss: Loss = field(default_factory=lambda: parse("l1"))
+    integer_sensitivity: int | None = None
+    symmetric: bool = False
+    monotone: bool = False
+    support: float | None = None
+    impossible: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check arguments at the door."""
+        epsilon, delta = _number("epsilon", self.epsilon), _number("delta", self.delta)
+        if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
+            raise ValueError(
+                f"epsilon ({self.epsilon}) must be in [{MIN_EPSILON}, {MAX_EPSILON:g}]"
+            )
+        if not (delta == 0 or MIN_DELTA <= delta < 1):
+            raise ValueError(f"delta ({self.delta}) must be 0 or in [{MIN_DELTA}, 1)")
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", delta)
+        if self.integer_sensitivity is not None:
+            n = _number("integer_sensitivity", self.integer_sensitivity)
+            if not (1 <= n <= 4096 and n == int(n)):
+                raise ValueError(
+                    f"integer_sensitivity ({self.integer_sensitivity}) must be an integer "
+                    "in [1, 4096]"
+                )
+            object.__setattr__(self, "integer_sensitivity", int(n))
+        if not isinstance(self.loss, Loss):
+            raise ValueError(f"loss ({self.loss!r}) must be a Loss")
+        if not isinstance(self.symmetric, bool) or not isinstance(self.monotone, bool):
+            raise ValueError("symmetric and monotone must be True or False")
+        if self.support is not None:
+            self._check_support(_number("support", self.support))
+        if self.impossible is not None and not 0 < _number("impossible", self.impossible) <= delta:
+            raise ValueError(f"impossible ({self.impossible}) must be in (0, delta = {delta}]")
+        if delta == 0 and (self.monotone or self.support or self.impossible):
+            raise ValueError(
+                "delta (0) must be positive for monotone, support and impossible: pure noise is "
+                "monotone already and never has bounded support"
+            )
+
+    def _check_support(self, support: float) -> None:
+        """Chain (epsilon, delta) from the edge inwards: it bounds the mass of each half."""
+        unit = self.integer_sensitivity or 1
+        if not 0 < support < math.inf:
+            raise ValueError(f"support ({support}) must be positive and finite")
+        steps = math.floor(support / unit) + 1
+        grown = math.expm1(min(700.0, steps * self.epsilon)) / math.expm1(self.epsilon)
+        if 2 * self.delta * grown < 1 - 1e-9:
+            raise ValueError(
+                f"support ({support}) must be larger: no noise in [-{support}, {support}] is "
+                f"({self.epsilon}, {self.delta})-private"
+            )
+
+    @property
+    def kind(self) -> str:
+        """ "real" or "integer"."""
+        return "real" if self.integer_sensitivity is None else "integer"
+
+    @property
+    def folded(self) -> bool:
+        """Whether the optimum may be taken symmetric, which halves the problem."""
+        return self.symmetric or self.loss.symmetric
+
+    def cost(self, cells: int, radius: int) -> LatticeCost:
+        """Exact costs on the lattice with so many cells per sensitivity (or on the integers)."""
+        integer = self.kind == "integer"
+        cost = self.loss.on_integers(radius) if integer else self.loss.on_lattice(cells, radius)
+        if not self.symmetric or self.loss.symmetric:
+            return cost
+        # Symmetric noise pays the mean of a point and its mirror image.
+        return LatticeCost(
+            upper=[a + b for a, b in zip(cost.upper, reversed(cost.upper), strict=True)],
+            lower=[a + b for a, b in zip(cost.lower, reversed(cost.lower), strict=True)],
+            atom=2 * cost.atom,
+            denominator=2 * cost.denominator,
+        )
+
+    def describe(self) -> dict[str, object]:
+        """The problem as plain values, in a fixed order."""
+        return {
+            "epsilon": self.epsilon.hex(),
+            "delta": self.delta.hex(),
+            "loss": self.loss.fingerprint,
+            "integer_sensitivity": self.integer_sensitivity,
+            "symmetric": self.symmetric,
+            "monotone": self.monotone,
+            "support": None if self.support is None else float(self.support).hex(),
+            "impossible": None if self.impossible is None else float(self.impossible).hex(),
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """The address of the problem's table: a digest of everything that was asked."""
+        text = json.dumps(self.describe(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _number(name: str, value: object) -> float:
+    try:
+        number = math.nan if isinstance(value, bool | str) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = math.nan
+    if math.isnan(number):
+        raise ValueError(f"{name} ({value!r}) must be a number")
+    return number

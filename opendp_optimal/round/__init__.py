@@ -1,0 +1,1 @@
+"""From floats to integers. Nothing here is a proof."""

@@ -1,0 +1,435 @@
+"""Data-dependent noise: from a bounded query and a privacy target to a certified table."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from opendp_optimal.certify import channel as proofs
+from opendp_optimal.errors import CertificateError, GapWarning, SolverError
+from opendp_optimal.exact.numbers import float_up
+from opendp_optimal.losses.base import Loss
+from opendp_optimal.losses.names import named_loss
+from opendp_optimal.model.bounded import MOST_WEIGHTS, check_size
+from opendp_optimal.model.channel import ChannelProblem, Integers
+from opendp_optimal.problem.bounded import BoundedProblem
+from opendp_optimal.search import clamped as additive
+from opendp_optimal.table import NoiseTable
+from opendp_optimal.table.bounded import BoundedTable, channel_above, channel_below
+from opendp_optimal.table.clamped import Clamped
+from opendp_optimal.table.files import bounded as files
+
+Progress = Callable[[str], None]
+
+METHODS = ("auto", "interior", "highs")
+_WHOLE = Fraction(1, 10**6)
+"""Bins divide the sensitivity if they do up to this part: floats do no better."""
+_FIRST_BINS = 8
+_FINER = 1.3
+_MOST_VARIABLES = 2300
+"""Variables of a programme up to which bins are refined without being asked to."""
+_HOPELESS = 1e-4
+_NOISE_GAPS = (0.5, 1e-2)
+"""Gaps of noise that is the same for all answers: first to see whether it can be of use."""
+ALIKE = 0
+"""Its place in the levels that were tried: it has no bins."""
+_SHY = 1 - Fraction(1, 1 << 20)
+"""Caps are aimed at a little below, so that rounding keeps to them."""
+
+
+def solve_bounded(
+    epsilon: float,
+    delta: float,
+    *,
+    sensitivity: float,
+    range: tuple[float, float],
+    bins: int | Sequence[float] | None = None,
+    loss: str | Loss | Callable[[float], float] = "l1",
+    prior: Sequence[float] | None = None,
+    cap: float | None = None,
+    integer: bool = False,
+    gap: float = 1e-2,
+    cache: bool = True,
+    method: str = "auto",
+    progress: Progress | None = None,
+) -> BoundedTable:
+    """The private release of least expected loss for a query within a range, with proofs.
+
+    The noise may depend on the answer, which beats every noise that does not in medium and high
+    privacy. Where the noise of :func:`~opendp_optimal.solve`, moved into the range, does better
+    than what was found, the table holds that. The bounds hold over all mechanisms, data-dependent
+    or not.
+
+    :param epsilon: privacy parameter; the guarantee holds for exactly this float
+    :param delta: privacy parameter; 0 for pure privacy
+    :param sensitivity: how far the answers of neighbouring data can be apart. One that is larger
+        than the range is long means that every two answers are neighbours, and is taken for
+        exactly the length of the range
+    :param range: smallest and largest answer of the query
+    :param bins: number of equal bins, a whole number of which must make up the sensitivity; or
+        the ends of unequal bins, from the smallest to the largest answer. Chosen by itself if None
+    :param loss: "l1", "l2", "pinball:LEVEL", a registered name, a function or a ``Loss``, of the
+        error in the units of the query; it must not fall as the error grows
+    :param prior: chances of the answers, which the expected loss is averaged over: one for each
+        integer, one for each unequal bin, or else for equal parts of the range, as many as are
+        given. None for all answers alike
+    :param cap: a bound on the expected loss at every single answer
+    :param integer: for queries that answer integers, with integers
+    :param gap: largest acceptable certified relative gap (upper - lower) / lower; if it cannot be
+        reached, the best table is returned with a ``GapWarning`` (not where bins are given)
+    :param cache: look for the table on disk first, and keep it there
+    :param method: "auto", "interior" or "highs"
+    :param progress: called with a line of text at each step
+
+    >>> table = solve_bounded(1.0, 0.2, sensitivity=2, range=(0, 4), gap=0.05)
+    >>> 0.62 < table.lower < table.upper < 0.67  # the best noise alike for all answers: 1.117
+    True
+    >>> table.verify()
+    """
+    if not (isinstance(gap, int | float) and 0 < gap < math.inf):
+        raise ValueError(f"gap ({gap}) must be positive and finite")
+    if method not in METHODS:
+        raise ValueError(f"method ({method!r}) must be one of {', '.join(METHODS)}")
+    try:
+        low, high = range
+    except (TypeError, ValueError):
+        raise ValueError(f"range ({range!r}) must be a pair (low, high)") from None
+    count, edges = _split(bins)
+    problem = BoundedProblem(
+        epsilon=epsilon,
+        delta=delta,
+        sensitivity=sensitivity,
+        low=low,
+        high=high,
+        loss=named_loss(loss),
+        prior=None if prior is None else tuple(prior),
+        cap=cap,
+        integer=integer,
+        edges=edges,
+    )
+    cells = _cells(problem, count)
+    _check_size(problem, count)
+    stored = files.load(problem) if cache else None
+    done = stored is not None and ALIKE in stored.levels
+    if stored is not None and done and (count in stored.levels if count else stored.gap <= gap):
+        return stored
+    search = _Search(problem, gap, method, progress or (lambda _: None), cache)
+    search.take(stored)
+    if count:
+        search.fixed(count, cells)
+    else:
+        search.automatic()
+    search.try_noise()
+    table = search.table()
+    if cache and table != stored:
+        files.store(table)
+    if table.gap > gap and not count and problem.edges is None:
+        warnings.warn(
+            f"the certified gap is {table.gap:.3%}, above the {gap:.3%} asked for: this is the "
+            f"best reached at epsilon ({epsilon}) and delta ({delta})",
+            GapWarning,
+            stacklevel=2,
+        )
+    return table
+
+
+def _split(bins: int | Sequence[float] | None) -> tuple[int, tuple[float, ...] | None]:
+    """A number of equal bins (0 for none given), or the ends of unequal ones."""
+    if bins is None:
+        return 0, None
+    if isinstance(bins, Sequence) and not isinstance(bins, str):
+        return 0, tuple(bins)
+    if hasattr(bins, "tolist") and not isinstance(bins, int):
+        listed = bins.tolist()
+        if isinstance(listed, list):
+            return 0, tuple(listed)
+        bins = listed
+    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
+        raise ValueError(f"bins ({bins!r}) must be a positive integer or the ends of unequal bins")
+    return bins, None
+
+
+def _cells(problem: BoundedProblem, bins: int) -> int:
+    """How many of the bins make up the sensitivity (0 where bins were not given)."""
+    if not bins:
+        return 0
+    if problem.integer:
+        raise ValueError(f"bins ({bins}) must not be given for integers: each integer is one")
+    exact = bins * problem.reach / problem.width
+    whole = round(exact)
+    if whole < 1 or abs(exact - whole) > _WHOLE * whole:
+        raise ValueError(
+            f"bins ({bins}) must divide the sensitivity: {float(exact):.6g} of them would make up "
+            f"{float(problem.reach):g} in a range of length {float(problem.width):g}"
+        )
+    return whole
+
+
+def _check_size(problem: BoundedProblem, bins: int) -> None:
+    """Refuse what is too large before anything is built."""
+    ends = f"({problem.low:g}, {problem.high:g})"
+    if problem.integer:
+        check_size(problem, int(problem.width) + 1, "range", f"{ends} of integers")
+    elif problem.edges is not None:
+        check_size(problem, len(problem.edges), "bins", f"{len(problem.edges) - 1} of them")
+    elif bins:
+        check_size(problem, bins + 1, "bins", bins)
+    least = math.ceil(problem.width / problem.reach)
+    check_size(problem, least + 1, "range", f"{ends} at sensitivity {problem.sensitivity:g}")
+
+
+@dataclass(frozen=True)
+class _Above:
+    bins: int
+    cells: int
+    weights: Integers
+    value: Fraction
+    noise: NoiseTable | None = None
+
+
+@dataclass(frozen=True)
+class _Below:
+    bins: int
+    cells: int
+    dual: proofs.ChannelDual
+    value: Fraction
+
+
+class _Search:
+    """The best mechanism and the best bound of all lattices tried."""
+
+    def __init__(
+        self, problem: BoundedProblem, gap: float, method: str, progress: Progress, cache: bool
+    ) -> None:
+        self.problem, self.gap, self.method, self.progress = problem, gap, method, progress
+        self.cache = cache
+        self.levels: set[int] = set()
+        self.above: _Above | None = None
+        self.below: _Below | None = None
+        self.least_cap = math.inf
+        self.hopeless = False
+        self.failure: Exception | None = None
+
+    def take(self, stored: BoundedTable | None) -> None:
+        """Go on from a stored table."""
+        if stored is None:
+            return
+        self.levels |= set(stored.levels)
+        self.above = _Above(
+            stored.bins, stored.cells, stored.weights, Fraction(stored.upper), stored.noise
+        )
+        self.below = _Below(
+            stored.dual_bins, stored.dual_cells, stored.dual, Fraction(stored.lower)
+        )
+
+    def fixed(self, bins: int, cells: int) -> None:
+        """Solve on so many bins, and on all halvings of them: refining never loosens."""
+        ladder = [(bins, cells)]
+        while ladder[-1][0] % 2 == 0 and ladder[-1][1] % 2 == 0:
+            ladder.append((ladder[-1][0] // 2, ladder[-1][1] // 2))
+        for number, k in reversed(ladder):
+            if number not in self.levels:
+                self.try_above(number, k)
+                self.try_below(number, k)
+
+    def automatic(self) -> None:
+        """Refine until the gap is met or programmes get too large."""
+        problem = self.problem
+        if problem.integer:
+            self._integers()
+            return
+        if problem.edges is not None and self.above is None:
+            self.try_above(len(problem.edges) - 1, 0)
+        ratio = problem.width / problem.reach
+        cells = max(1, math.ceil(_FIRST_BINS / ratio))
+        bins, k = _near(problem, ratio, cells)
+        before = 0.0
+        while True:
+            if bins not in self.levels:
+                if problem.edges is None:
+                    self.try_above(bins, k)
+                self.try_below(bins, k)
+            gap = self.reached()
+            if gap <= self.gap or (self.hopeless and self.above is None):
+                break
+            # With given bins only the bound can improve; that it still does is worth a try.
+            value = 0.0 if self.below is None else float(self.below.value)
+            slow = value < before * (1 + self.gap / 5)
+            if problem.edges is not None and (slow or bins >= 2 * len(problem.edges) + _FIRST_BINS):
+                break
+            before = value
+            # The same steps whatever the gap: what was stored on the way is not tried again.
+            following = max(k + 1, math.ceil(_FINER * k))
+            bins, k = _near(problem, ratio, following)
+            if self._variables(bins) > _MOST_VARIABLES:
+                break
+
+    def _integers(self) -> None:
+        size = int(self.problem.width)
+        reach = math.floor(self.problem.reach)
+        if self.above is None or self.reached() > self.gap:
+            self.try_above(size, reach)
+            self.try_below(size, reach)
+
+    def _variables(self, bins: int) -> int:
+        problem = self.problem
+        symmetric = problem.loss.symmetric and _even(problem)
+        return (bins + 1) ** 2 // (2 if symmetric else 1)
+
+    def reached(self) -> float:
+        """The gap so far."""
+        if self.above is None or self.below is None or self.below.value <= 0:
+            return math.inf
+        return float((self.above.value - self.below.value) / self.below.value)
+
+    def try_above(self, bins: int, cells: int) -> None:
+        """A mechanism on so many bins, kept if it is the best."""
+        self.progress(f"mechanism on {bins} bins")
+        try:
+            channel = channel_above(self.problem, bins, cells)
+            weights = self._weights(channel)
+        except (SolverError, CertificateError) as error:
+            self.failure = error
+            return
+        if weights is None:
+            return
+        value = proofs.expected_cost(weights, channel)
+        if self.above is None or value < self.above.value:
+            self.above = _Above(bins, cells, weights, value)
+
+    def _weights(self, channel: ChannelProblem) -> Integers | None:
+        from opendp_optimal.solvers.channel import run  # loaded only when needed
+
+        channel, power = channel.in_units()
+        if channel.cap is not None:
+            channel = replace(channel, cap=channel.cap * _SHY)
+        program = channel.program()
+        solution = run(
+            program, method=self.method, tolerance=self._tolerance(), progress=self.progress
+        )
+        weights = proofs.private_rows(program.unfold(solution.weights), channel)
+        if channel.cap is None:
+            return weights
+        worst = max(proofs.cap_values(weights, channel))
+        self.least_cap = min(self.least_cap, float_up(worst * Fraction(2) ** power))
+        return weights if worst <= channel.cap / _SHY else None
+
+    def try_below(self, bins: int, cells: int) -> None:
+        """A bound from so many bins, kept if it is the best."""
+        from opendp_optimal.solvers.channel import run
+
+        self.progress(f"bound on {bins} bins")
+        self.levels.add(bins)
+        try:
+            channel = channel_below(self.problem, bins, cells)
+            units, power = channel.in_units()
+            program = units.program()
+            solution = run(
+                program, method=self.method, tolerance=self._tolerance(), progress=self.progress
+            )
+            if units.cap is not None:
+                # Not even the relaxation keeps to the cap: finer bins will not help.
+                self.hopeless = solution.excess > _HOPELESS * units.cap
+            prices = proofs.round_prices(solution, program, units)
+            # At worst no prices at all, which prove that no loss is negative.
+            value, dual = max(
+                (
+                    (proofs.prove_bound(dual, channel), dual)
+                    for dual in (
+                        replace(prices, scale=prices.scale - power),
+                        proofs.no_prices(channel),
+                    )
+                ),
+                key=lambda pair: pair[0],
+            )
+        except (SolverError, CertificateError) as error:
+            self.failure = error
+            return
+        if self.below is None or value > self.below.value:
+            self.below = _Below(bins, cells, dual, value)
+
+    def try_noise(self) -> None:
+        """Noise that is the same for all answers, kept if it is the best."""
+        problem = self.problem
+        if ALIKE in self.levels:
+            return
+        self.levels.add(ALIKE)
+        if self.above is not None and additive.least_loss(problem) >= self.above.value:
+            return
+        self.progress("noise that is the same for all answers")
+        for gap in _NOISE_GAPS:
+            try:
+                noise = additive.noise_for(problem, gap, self.progress, self.cache)
+                how = Clamped.of(problem, noise)
+                value = how.loss()
+            except (SolverError, CertificateError, ValueError, ArithmeticError) as error:
+                self.failure = self.failure or error
+                return
+            rough = value * Fraction(noise.lower) / Fraction(noise.upper)
+            if self.above is not None and rough >= self.above.value:
+                return
+        if problem.cap is not None and value > problem.cap:
+            self.least_cap = min(self.least_cap, float_up(value))
+        elif self.above is None or value < self.above.value:
+            self.above = _Above(0, 0, np.zeros((0, 0), np.int64), value, noise)
+
+    def _tolerance(self) -> float:
+        return min(1e-3, max(1e-7, self.gap / 50))
+
+    def table(self) -> BoundedTable:
+        """The table of the best mechanism and the best bound; raises if there is none."""
+        if self.above is None and self.least_cap < math.inf:
+            raise ValueError(
+                f"cap ({self.problem.cap}) must be larger: no private release that keeps to it "
+                f"was found, one that keeps to {self.least_cap:.6g} was"
+            )
+        if self.above is None or self.below is None:
+            raise SolverError(
+                f"no certified table for {self.problem.describe()}: {self.failure}"
+            ) from self.failure
+        return BoundedTable.rounded(
+            self.problem,
+            self.above.bins,
+            self.above.cells,
+            self.above.weights,
+            self.below.dual,
+            self.below.bins,
+            self.below.cells,
+            tuple(sorted(self.levels)),
+            self.above.noise,
+        )
+
+
+def _even(problem: BoundedProblem) -> bool:
+    weights = problem.prior_weights
+    return weights == weights[::-1]
+
+
+def _near(problem: BoundedProblem, ratio: Fraction, cells: int) -> tuple[int, int]:
+    """Numbers of bins and of cells, from about so many cells on, that fit the problem.
+
+    Bins should make up both the range and the sensitivity, and the parts of the prior should be
+    whole numbers of them.
+    """
+    prior = problem.densities()
+    ends = {
+        (start - Fraction(problem.low)) / problem.width
+        for (start, _, density), (_, _, before) in zip(prior[1:], prior, strict=False)
+        if density != before
+    }
+
+    def misfit(k: int) -> float:
+        bins = max(1, round(k * ratio))
+        off = abs(float(bins / (k * ratio)) - 1)
+        apart = any((bins * end).denominator > 1 for end in ends) or (ends and off > 1e-9)
+        return 20 * off + (0.5 if apart else 0.0) + 0.5 * (k - cells) / cells
+
+    options = range(cells, max(cells + 4, 3 * cells // 2) + 1)
+    small = [k for k in options if (round(k * ratio) + 1) ** 2 <= MOST_WEIGHTS]
+    best = min(small or options[:1], key=misfit)
+    return max(1, round(best * ratio)), best

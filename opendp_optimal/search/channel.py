@@ -1,0 +1,170 @@
+"""The best private channel for one consumer: any prior, any loss, any metric, with proofs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from opendp_optimal.certify import channel as proofs
+from opendp_optimal.model.bounded import MOST_WEIGHTS
+from opendp_optimal.model.channel import on_a_line
+from opendp_optimal.model.channel_request import ChannelRequest
+from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA
+from opendp_optimal.table.channel import ChannelTable
+
+_CLOSE = 1e-9
+MOST_PURE = 40_000
+"""Weights of a programme with delta 0, whose outputs are joined by sums of rows alone."""
+METHODS = ("auto", "interior", "highs")
+
+Progress = Callable[[str], None]
+Numbers = tuple[Fraction | float, ...]
+
+
+def solve_channel(
+    prior: Any,
+    loss: Any,
+    epsilon: float | Fraction,
+    metric: Any,
+    *,
+    delta: float = 0.0,
+    method: str = "auto",
+    tolerance: float = 1e-6,
+    progress: Progress | None = None,
+) -> ChannelTable:
+    """The channel of least expected loss with P(A|x) <= exp(epsilon metric[x, x']) P(A|x') + delta.
+
+    Numbers are taken exactly: fractions as they are, floats as what they are.
+
+    :param prior: chances of the inputs x
+    :param loss: loss[w, x] of output w at input x, a row for each output
+    :param epsilon: privacy parameter for inputs at distance 1
+    :param metric: metric[x, x']: distances; infinite for inputs that need not be hidden from each
+        other. (epsilon, delta)-privacy of neighbours has 1 for neighbours and infinity for others
+    :param delta: 0 for metric privacy
+    :param method: "auto", "interior" (delta > 0, or inputs on a line) or "highs"
+    :param tolerance: relative duality gap at which the interior-point method stops
+    :param progress: called with a line of text at each step
+
+    >>> line = np.abs(np.subtract.outer(np.arange(3), np.arange(3)))
+    >>> table = solve_channel([0.5, 0.25, 0.25], line, math.log(2), line)
+    >>> round(table.upper, 6), table.gap < 1e-6
+    (0.541667, True)
+    >>> table.verify()
+    """
+    if not 0 < (exact := _number("epsilon", epsilon)) <= MAX_EPSILON:
+        raise ValueError(f"epsilon ({epsilon}) must be in (0, {MAX_EPSILON:g}]")
+    if not ((share := _number("delta", delta)) == 0 or MIN_DELTA <= share < 1):
+        raise ValueError(f"delta ({delta}) must be 0 or in [{MIN_DELTA}, 1)")
+    if method not in METHODS:
+        raise ValueError(f"method ({method!r}) must be one of {', '.join(METHODS)}")
+    chances, losses, distances = _checked(prior, loss, metric)
+    _check_size(len(chances), len(losses), MOST_WEIGHTS if delta > 0 else MOST_PURE)
+    request = ChannelRequest(chances, losses, distances, Fraction(exact), float(share))
+    return best_channel(request, method=method, tolerance=tolerance, progress=progress)
+
+
+def best_channel(
+    request: ChannelRequest,
+    *,
+    method: str = "auto",
+    tolerance: float = 1e-6,
+    progress: Progress | None = None,
+) -> ChannelTable:
+    """Answer a request, with proofs.
+
+    :param request: what is asked
+    :param method: see :func:`solve_channel`
+    :param tolerance: see :func:`solve_channel`
+    :param progress: see :func:`solve_channel`
+    """
+    from opendp_optimal.solvers.channel import run  # loaded only when needed
+
+    above, below = request.above, request.below
+    # On a line, where there is a method that needs all rows, they are not folded.
+    whole = below.program(fold=False)
+    program = whole if method != "highs" and on_a_line(whole) else below.program()
+    solution = run(program, method=method, tolerance=tolerance, progress=progress)
+    rows = proofs.private_rows(program.unfold(solution.weights), above, largest_mix=0.1)
+    # At worst no prices at all, which prove what even the truth costs.
+    duals = (proofs.round_prices(solution, program, below), proofs.no_prices(below))
+    dual = max(duals, key=lambda prices: proofs.prove_bound(prices, below))
+    table = ChannelTable.of(request, rows, dual)
+    table.verify()
+    return table
+
+
+def _check_size(inputs: int, outputs: int, most: int) -> None:
+    """Raise if a programme has more weights than its solver can take.
+
+    :param inputs: columns of the loss
+    :param outputs: rows of the loss
+    :param most: how many weights there may be
+    """
+    if inputs * outputs > most:
+        raise ValueError(
+            f"loss (of {inputs} inputs x {outputs} outputs) makes a programme of "
+            f"{inputs * outputs} weights: it must have at most {most}"
+        )
+
+
+def _checked(
+    prior: Any, loss: Any, metric: Any
+) -> tuple[tuple[Fraction, ...], tuple[tuple[Fraction, ...], ...], tuple[Numbers, ...]]:
+    """Check shapes and values at the door; chances are divided by their exact sum."""
+    chances, shape = _numbers("prior", prior, 1)
+    losses, of_loss = _numbers("loss", loss, 2)
+    distances, of_metric = _numbers("metric", metric, 2, infinite=True)
+    count = shape[0]
+    if of_loss[1] != count or not of_loss[0] or not count:
+        raise ValueError(
+            f"loss (of shape {of_loss}) must have a column for each of the {count} inputs"
+        )
+    if of_metric != (count, count):
+        raise ValueError(f"metric (of shape {of_metric}) must be {count} x {count}")
+    weights = [Fraction(c) for c in chances]
+    total = sum(weights, Fraction(0))
+    if min(weights) < 0 or abs(total - 1) > _CLOSE:
+        raise ValueError(
+            f"prior must not be negative and must add up to 1, not to {float(total):.9g}"
+        )
+    if min(distances) < 0:
+        raise ValueError(f"metric must not be negative, but has a {float(min(distances)):g}")
+    return (
+        tuple(w / total for w in weights),
+        tuple(tuple(Fraction(v) for v in row) for row in _rows(losses, count)),
+        tuple(_rows(distances, count)),
+    )
+
+
+def _rows(values: Numbers, width: int) -> list[Numbers]:
+    return [values[at : at + width] for at in range(0, len(values), width)]
+
+
+def _numbers(
+    name: str, value: Any, dimensions: int, infinite: bool = False
+) -> tuple[Numbers, tuple[int, ...]]:
+    """The exact entries of an array, row by row, and its shape."""
+    try:
+        array = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)
+        entries = tuple(_number(name, v) for v in array.ravel().tolist())
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be numbers") from None
+    if array.ndim != dimensions:
+        raise ValueError(f"{name} (of shape {array.shape}) must have {dimensions} dimensions")
+    if any(v != v or (v in (math.inf, -math.inf) and not infinite) for v in entries):
+        raise ValueError(f"{name} must be finite numbers")
+    return entries, array.shape
+
+
+def _number(name: str, value: Any) -> Fraction | float:
+    """A number as a fraction; infinities and NaN as they are."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, int | float | Fraction):
+        raise ValueError(f"{name} ({value!r}) must be a number")
+    return value if isinstance(value, float) and not math.isfinite(value) else Fraction(value)

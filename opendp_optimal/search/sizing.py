@@ -1,0 +1,78 @@
+"""How fine a lattice a problem needs: a guess from closed forms, to be corrected by the result."""
+
+from __future__ import annotations
+
+import math
+
+from opendp_optimal.known.real import staircase_step
+from opendp_optimal.model.build import lattice_radii
+from opendp_optimal.problem.noise import NoiseProblem
+
+_MOST_TERMS = 300_000
+_HOPELESS = 12.0
+"""Beyond this epsilon the highest step is narrower than any cell, and a fine lattice is in vain."""
+
+
+def most_cells(problem: NoiseProblem) -> int:
+    """The finest lattice whose programme stays within bounds of time and memory."""
+    most = _MOST_TERMS if problem.epsilon <= _HOPELESS else _MOST_TERMS // 10
+    count = 1
+    while count < 4096:
+        following = count + max(1, count // 8)
+        _, radius = lattice_radii(problem, following)
+        sides = 1 if problem.folded else 4
+        if sides * following * (radius + following) > most:
+            break
+        count = following
+    return count
+
+
+def aligned(problem: NoiseProblem, cells: int) -> tuple[int, int]:
+    """Numbers of cells, from about so many on, that suit a mechanism and a bound.
+
+    Optimal noise is nearly a staircase, whose highest step has the radius gamma. The cells of a
+    mechanism reach i + 1/2 cells far, so gamma should be half a cell off the lattice; for the
+    bound it should be on the lattice. That is worth a factor of two to five in cells.
+    """
+    gamma = _gamma(problem)
+    period = min(cells, math.ceil(1 / gamma))
+    options = range(cells if cells >= 8 else max(1, cells - 1), cells + period + 1)
+
+    def off(count: int, phase: float) -> float:
+        return _off(count * gamma, phase) + 0.02 * (count - cells) / period
+
+    return min(options, key=lambda c: off(c, 0.5)), min(options, key=lambda c: off(c, 0.01))
+
+
+def fine_cells(problem: NoiseProblem) -> int:
+    """A number of cells at which a staircase has almost exactly its best step."""
+    gamma = _gamma(problem)
+    few = math.ceil(6 / gamma)
+    return min(range(few, 2 * few), key=lambda count: _off(count * gamma, 0.5))
+
+
+def _gamma(problem: NoiseProblem) -> float:
+    """The radius of the highest step of the best staircase, in sensitivities."""
+    return max(1e-3, staircase_step(problem.epsilon, "l2" if problem.loss.name == "l2" else "l1"))
+
+
+def _off(value: float, phase: float) -> float:
+    """How far a value is from a whole number plus the phase."""
+    return abs((value - phase + 0.5) % 1 - 0.5)
+
+
+def first_cells(problem: NoiseProblem, gap: float) -> int:
+    """Cells per sensitivity at which the gap is probably met, on aligned lattices.
+
+    The certified gap falls with the square of the cells; its constant was fitted to a grid of
+    problems with 0.1 <= epsilon <= 5. A wrong guess costs time, nothing else.
+    """
+    e, d = problem.epsilon, problem.delta
+    if problem.loss.name == "l2":
+        q = math.expm1(min(e, 50.0)) / (2 * d)
+        laplace = 2 / e**2 * (1 - (math.log1p(q) + math.log1p(q) ** 2 / 2) / q)
+        least = max(1e-9, min(laplace, 0.35 if e > 1 else math.inf))
+        constant = 0.82 / (3 * least) / (1 - d) ** (e / 4)
+    else:
+        constant = 1.3 * (min(2.5, 0.02 * e**3) + 2.6 * d * (0.3 + 0.8 * e))
+    return max(1, math.ceil(math.sqrt(constant / gap)))

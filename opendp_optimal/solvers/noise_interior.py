@@ -1,0 +1,429 @@
+"""A structured interior-point method for the lattice programme.
+
+Feasible primal-dual path following with Mehrotra's predictor and corrector, and one of Gondzio's
+centrality correctors. For a fixed shift the
+slack variables enter the Newton system as a diagonal plus the budget row, so they are eliminated
+in closed form. What is left couples p only within ``cells`` neighbours: a *banded* positive
+definite matrix, bordered by one row for each budget, the atom and the total mass. A step costs
+O(points * cells^2) and every iterate is strictly feasible for both problems, so that stopping
+early still yields a mechanism and a bound.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.linalg import (
+    LinAlgError,
+    LinAlgWarning,
+    cho_solve,
+    cho_solve_banded,
+    cholesky,
+    cholesky_banded,
+    lu_factor,
+    lu_solve,
+)
+from threadpoolctl import ThreadpoolController
+
+from opendp_optimal.errors import SolverError
+from opendp_optimal.model.noise import Floats, LatticeProgram, LatticeSolution
+
+_TO_BOUNDARY = 0.995
+_LIMIT = 160
+_PATIENCE = 25
+_LOW, _HIGH = 0.1, 10.0
+_WORTH = 0.3
+
+
+@dataclass
+class Iterate:
+    """A strictly feasible primal-dual pair. Each primal variable has the dual one below it."""
+
+    p: Floats  # weights
+    a: Floats  # atom and other columns
+    s: Floats  # slack of each term
+    t: Floats  # s minus its term
+    u: Floats  # slack of each budget
+    d: Floats  # slack of each order row
+    zp: Floats
+    za: Floats
+    zs: Floats
+    y: Floats  # of t
+    price: Floats  # of u
+    nu: Floats  # of d
+    theta: float
+
+    def primal(self) -> tuple[Floats, ...]:
+        """Primal parts, in the order of :meth:`dual`."""
+        return (self.p, self.a, self.s, self.t, self.u, self.d)
+
+    def dual(self) -> tuple[Floats, ...]:
+        """Dual parts, in the order of :meth:`primal`."""
+        return (self.zp, self.za, self.zs, self.y, self.price, self.nu)
+
+
+def _dot(left: tuple[Floats, ...], right: tuple[Floats, ...]) -> float:
+    return float(sum(x @ z for x, z in zip(left, right, strict=True)))
+
+
+def _reach(parts: tuple[Floats, ...], steps: tuple[Floats, ...]) -> float:
+    """The largest multiple of the step that keeps every part non-negative."""
+    worst = max((float((-dx / x).max()) for x, dx in zip(parts, steps, strict=True) if len(x)))
+    return 1 / worst if worst > 0 else np.inf
+
+
+class _Newton:
+    """Operators of one programme, and its Newton systems."""
+
+    def __init__(self, program: LatticeProgram, outward_only: bool) -> None:
+        self.program = program
+        self.pairs = program.pairs(outward_only)
+        self.n = program.points
+        self.terms = len(self.pairs.first)
+        self.shifts = len(program.shifts)
+        self.growth = float(np.exp(program.epsilon))
+        self.mass = program.multiplicity
+        self.order = program.order_rows
+        self.tail = program.tail_rows
+        self.budgets = self.shifts + len(self.tail)
+        self.columns = program.columns
+        self.caps = np.concatenate(
+            [
+                np.full(self.shifts, program.delta),
+                np.full(len(self.tail), program.tail_budget or 0.0),
+            ]
+        )
+        self.row_starts = np.searchsorted(self.pairs.row, np.arange(self.shifts))
+        inside = self.pairs.second < self.n
+        low = np.minimum(self.pairs.first, self.pairs.second)[inside]
+        gap = np.abs(self.pairs.first - self.pairs.second)[inside]
+        self.inside = inside
+        order_width = 0
+        if self.order.shape[0]:
+            product = (self.order.T @ self.order).tocoo()
+            order_width = int(np.abs(product.row - product.col).max())
+        self.width = max(int(gap.max(initial=0)), order_width)
+        # Blocked dense algebra wins over the banded one when the band is a good part of the whole.
+        self.dense = self.n**2 < 8 * self.width * self.budgets
+        self.band_index = gap * self.n + low
+        # A band entry is seen twice when a point is its own mirrored shift (gap 0).
+        self.band_scale = np.where(gap == 0, 2.0, 1.0) * -self.growth
+        self.first_index = self.pairs.row * self.n + self.pairs.first
+        self.second_index = self.pairs.row * (self.n + 1) + self.pairs.second
+
+    def apply(self, p: Floats) -> Floats:
+        """The terms p_first - e^epsilon p_second."""
+        padded = np.append(p, 0.0)
+        return np.asarray(padded[self.pairs.first] - self.growth * padded[self.pairs.second])
+
+    def transpose(self, y: Floats) -> Floats:
+        """The transpose of :meth:`apply`."""
+        first = np.bincount(self.pairs.first, y, self.n)
+        second = np.bincount(self.pairs.second, y, self.n + 1)[: self.n]
+        return np.asarray(first - self.growth * second)
+
+    def by_row(self, values: Floats) -> Floats:
+        """Sums over the terms of each shift (they lie together)."""
+        return np.asarray(np.add.reduceat(values, self.row_starts))
+
+    def spread(self, price: Floats) -> Floats:
+        """The price of each term's shift."""
+        return np.asarray(price[self.pairs.row])
+
+    def used(self, p: Floats, s: Floats) -> Floats:
+        """What the weights use of each budget."""
+        return np.concatenate([self.by_row(s), self.tail @ p])
+
+    def factor(self, x: Iterate) -> None:
+        """Prepare the Newton matrix at an iterate."""
+        n = self.n
+        self.alpha, self.beta = x.zs / x.s, x.y / x.t
+        self.v = 1 / (self.alpha + self.beta)
+        self.h = self.alpha * self.beta * self.v
+        self.kappa = self.beta * self.v
+        band = np.bincount(
+            self.band_index, self.band_scale * self.h[self.inside], (self.width + 1) * n
+        ).reshape(self.width + 1, n)
+        second = np.bincount(self.pairs.second, self.h, n + 1)[:n]
+        band[0] += np.bincount(self.pairs.first, self.h, n) + self.growth**2 * second + x.zp / x.p
+        if len(x.d):
+            product = (self.order.T * (x.nu / x.d)) @ self.order
+            for offset in range(min(self.width, 4) + 1):
+                band[offset, : n - offset] += product.diagonal(-offset)
+        self.scale = 1 / np.sqrt(band[0])
+        for offset in range(self.width + 1):
+            band[offset, : n - offset] *= self.scale[: n - offset] * self.scale[offset:]
+        band[0] *= 1 + 1e-14
+        if self.dense:
+            full = np.zeros((n, n))
+            for offset in range(min(self.width, n - 1) + 1):
+                np.fill_diagonal(full[offset:], band[offset, : n - offset])
+            self.cholesky = cholesky(full, lower=True, overwrite_a=True, check_finite=False)
+        else:
+            self.cholesky = cholesky_banded(band, lower=True, check_finite=False)
+        first = np.bincount(self.first_index, self.kappa, self.shifts * n).reshape(-1, n)
+        second = np.bincount(self.second_index, self.kappa, self.shifts * (n + 1))
+        coupling = first - self.growth * second.reshape(-1, n + 1)[:, :n]
+        self.coupling = np.concatenate([coupling, self.tail])
+        k, extra = self.budgets, len(self.columns.mass)
+        size = k + extra + 1
+        border = np.column_stack([self.coupling.T, self.mass])
+        self.through = self.solve_band(border)
+        schur = np.zeros((size, size))
+        schur[:k, :k] = -self.coupling @ self.through[:, :k]
+        free = np.concatenate([self.by_row(self.v), np.zeros(len(self.tail))])
+        schur[np.arange(k), np.arange(k)] -= x.u / x.price + free
+        schur[:k, -1] = self.coupling @ self.through[:, k]
+        schur[:k, k:-1] = self.columns.use
+        schur[k:-1, :k] = self.columns.use.T
+        schur[np.arange(k, k + extra), np.arange(k, k + extra)] = x.za / x.a
+        schur[k:-1, -1] = -self.columns.mass
+        schur[-1, k:-1] = self.columns.mass
+        schur[-1, :k] = -(self.mass @ self.through[:, :k])
+        schur[-1, -1] = self.mass @ self.through[:, k]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LinAlgWarning)
+            self.schur = lu_factor(schur, check_finite=False)
+        if not np.all(np.diag(self.schur[0])):
+            raise LinAlgError("the Newton system is singular")
+
+    def solve_band(self, right: Floats) -> Floats:
+        """Solve with the scaled band matrix."""
+        scale = self.scale if right.ndim == 1 else self.scale[:, None]
+        backwards = cho_solve if self.dense else cho_solve_banded
+        return np.asarray(
+            backwards((self.cholesky, True), right * scale, check_finite=False) * scale
+        )
+
+    def direction(self, x: Iterate, target: tuple[Floats, ...]) -> Iterate:
+        """The Newton step towards complementarity products ``target`` (as changes)."""
+        rp, ra, rs, rt, ru, rd = target
+        push_s, push_t = rs / x.s, rt / x.t
+        e = (self.alpha * push_t - self.beta * push_s) * self.v
+        lift = self.v * (push_s + push_t)
+        f_p = rp / x.p - self.transpose(e)
+        if len(x.d):
+            f_p += self.order.T @ (rd / x.d)
+        f_u = ru / x.price + np.concatenate([self.by_row(lift), np.zeros(len(self.tail))])
+        missing = 1 - self.mass @ x.p - self.columns.mass @ x.a
+        base = self.solve_band(f_p)
+        right = np.concatenate(
+            [-f_u - self.coupling @ base, ra / x.a, [missing - self.mass @ base]]
+        )
+        k = self.budgets
+        solution = lu_solve(self.schur, right, check_finite=False)
+        dprice, da, dtheta = solution[:k], solution[k:-1], float(solution[-1])
+        dp = base - self.through[:, :k] @ dprice + self.through[:, k] * dtheta
+        g = self.apply(dp)
+        row_price = self.spread(dprice[: self.shifts])
+        dy = self.h * g + self.kappa * row_price + e
+        ds = lift - self.v * row_price + self.kappa * g
+        dd = self.order @ dp if len(x.d) else x.d
+        dnu = (rd - x.nu * dd) / x.d if len(x.d) else x.d
+        dzp = self.transpose(dy) - self.mass * dtheta + self.tail.T @ dprice[self.shifts :]
+        if len(x.d):
+            dzp = dzp - self.order.T @ dnu
+        return Iterate(
+            p=dp,
+            a=da,
+            s=ds,
+            t=ds - g,
+            u=-self.columns.use @ da - self.used(dp, ds),
+            d=dd,
+            zp=dzp,
+            za=self.columns.use.T @ dprice - dtheta * self.columns.mass,
+            zs=row_price - dy,
+            y=dy,
+            price=dprice,
+            nu=dnu,
+            theta=dtheta,
+        )
+
+
+def _start_weights(newton: _Newton, a: Floats) -> Floats:
+    """Weights with every budget strictly unused: a decaying law, the steepest one if need be."""
+    program = newton.program
+    distance = np.abs(np.arange(newton.n) - (0 if program.folded else program.radius))
+    steps = -program.epsilon * distance / program.cells
+    stairs = program.epsilon * ((program.radius - distance) // program.cells)
+    best: tuple[float, Floats] = (np.inf, steps)
+    for shape in (steps, stairs - stairs.max() + 1e-3 * steps):
+        p = np.exp(shape)
+        p *= (1 - newton.columns.mass @ a) / (newton.mass @ p)
+        use = newton.used(p, np.maximum(newton.apply(p), 0)) + newton.columns.use @ a
+        worst = float((use / newton.caps).max())
+        if worst < 0.9:
+            return np.asarray(p)
+        best = min(best, (worst, p), key=lambda pair: pair[0])
+    if best[0] < 1 - 1e-9:
+        return best[1]
+    raise SolverError("no weights on this support leave a budget unused")
+
+
+def _start(newton: _Newton) -> Iterate:
+    program, columns = newton.program, newton.columns
+    a = np.full(len(columns.mass), float(newton.caps.min()) / 10)
+    try:
+        p = _start_weights(newton, a)
+    except SolverError:
+        a = a * 1e-3
+        p = _start_weights(newton, a)
+    g = newton.apply(p)
+    excess = np.maximum(g, 0)
+    used = newton.columns.use @ a + newton.used(p, excess)
+    share = p[newton.pairs.first]
+    share = share / newton.spread(newton.by_row(share))
+    margin = newton.spread((newton.caps - used)[: newton.shifts]) / 2 * share
+    s = excess + margin
+    per_row = max(1.0, 1 / program.epsilon) / (newton.shifts * np.expm1(program.epsilon))
+    y = np.full(newton.terms, per_row / 2)
+    # Budgets are worth about as much as the loss: with a small delta, that is a high price.
+    worth = _WORTH * float(program.variable_cost @ p) / newton.budgets
+    price = np.maximum(per_row, worth / newton.caps)
+    d = newton.order @ p
+    nu = np.full(len(d), 1e-3 * float(np.abs(program.variable_cost).max()) / newton.n)
+    reduced = program.variable_cost + newton.transpose(y) + newton.tail.T @ price[newton.shifts :]
+    reduced = reduced - newton.order.T @ nu
+    beside = columns.cost + columns.use.T @ price
+    theta = min(
+        float((reduced / newton.mass).min()), float((beside / columns.mass).min(initial=np.inf))
+    )
+    theta -= 1
+    return Iterate(
+        p=p,
+        a=a,
+        s=s,
+        t=np.maximum(-g, 0) + margin,
+        u=newton.caps - columns.use @ a - newton.used(p, s),
+        d=d,
+        zp=reduced - theta * newton.mass,
+        za=beside - theta * columns.mass,
+        zs=newton.spread(price[: newton.shifts]) - y,
+        y=y,
+        price=price,
+        nu=nu,
+        theta=theta,
+    )
+
+
+def _moved(x: Iterate, step: Iterate, along_primal: float, along_dual: float) -> Iterate:
+    primal = {k: getattr(x, k) + along_primal * getattr(step, k) for k in ("p", "a", "s", "t")}
+    primal |= {k: getattr(x, k) + along_primal * getattr(step, k) for k in ("u", "d")}
+    dual = {k: getattr(x, k) + along_dual * getattr(step, k) for k in ("zp", "za", "zs", "y")}
+    dual |= {k: getattr(x, k) + along_dual * getattr(step, k) for k in ("price", "nu", "theta")}
+    return Iterate(**primal, **dual)
+
+
+def _predict_and_correct(newton: _Newton, x: Iterate) -> Iterate:
+    """One step of the method."""
+    primal, dual = x.primal(), x.dual()
+    products = _dot(primal, dual)
+    mean = products / sum(len(part) for part in primal)
+    newton.factor(x)
+    guess = newton.direction(x, tuple(-v * z for v, z in zip(primal, dual, strict=True)))
+    along_p = min(1.0, _reach(primal, guess.primal()))
+    along_d = min(1.0, _reach(dual, guess.dual()))
+    ahead = _moved(x, guess, along_p, along_d)
+    centring = (_dot(ahead.primal(), ahead.dual()) / products) ** 3
+    trust = along_p * along_d  # the corrector is only as good as the step it looks along
+    corrected = tuple(
+        centring * mean - v * z - trust * dv * dz
+        for v, z, dv, dz in zip(primal, dual, guess.primal(), guess.dual(), strict=True)
+    )
+    step = newton.direction(x, corrected)
+    along_p = min(1.0, _reach(primal, step.primal()))
+    along_d = min(1.0, _reach(dual, step.dual()))
+    # Look a little beyond the step and pull outlying products back towards the mean.
+    ahead = _moved(x, step, min(1.0, along_p + 0.3), min(1.0, along_d + 0.3))
+    aim = centring * mean
+    pulled = []
+    for old, v, z in zip(corrected, ahead.primal(), ahead.dual(), strict=True):
+        change = np.clip(v * z, _LOW * aim, _HIGH * aim) - v * z
+        pulled.append(old + np.maximum(change, -_HIGH * aim))
+    other = newton.direction(x, tuple(pulled))
+    other_p = min(1.0, _reach(primal, other.primal()))
+    other_d = min(1.0, _reach(dual, other.dual()))
+    if other_p + other_d > along_p + along_d:
+        step, along_p, along_d = other, other_p, other_d
+    along_p = min(1.0, _TO_BOUNDARY * along_p)
+    along_d = min(1.0, _TO_BOUNDARY * along_d)
+    return _moved(x, step, along_p, along_d)
+
+
+def solve_interior(
+    program: LatticeProgram, *, tolerance: float = 5e-5, outward_only: bool = True
+) -> LatticeSolution:
+    """Solve to a relative duality gap; whatever the status, the iterate is strictly feasible.
+
+    :param program: what to solve
+    :param tolerance: relative duality gap at which to stop
+    :param outward_only: leave out terms that cannot bind for noise that falls outwards
+    """
+    newton = _Newton(program, outward_only)
+    with _threads().limit(limits=1, user_api="blas"):
+        return _follow(newton, _start(newton), tolerance)
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    """Looking for the BLAS libraries takes longer than many a solve: do it once."""
+    return ThreadpoolController()
+
+
+def _follow(newton: _Newton, x: Iterate, tolerance: float) -> LatticeSolution:
+    """Follow the central path from a start to a relative duality gap."""
+    program = newton.program
+    status, best, stalled, iteration = "limit", np.inf, 0, 0
+    while iteration < _LIMIT:
+        iteration += 1
+        relative = _dot(x.primal(), x.dual()) / max(abs(_value(program, x)), 1e-300)
+        if relative < tolerance:
+            status = "optimal"
+            break
+        stalled = 0 if relative < 0.98 * best else stalled + 1
+        best = min(best, relative)
+        if stalled > _PATIENCE:
+            status = "stalled"
+            break
+        try:
+            with np.errstate(all="ignore"):
+                following = _predict_and_correct(newton, x)
+        except (LinAlgError, ValueError):
+            status = "breakdown"
+            break
+        if not all(bool(np.all(part > 0)) for part in following.primal() + following.dual()):
+            status = "breakdown"
+            break
+        x = following
+    return _solution(newton, x, status, iteration)
+
+
+def _value(program: LatticeProgram, x: Iterate) -> float:
+    return float(program.variable_cost @ x.p + program.columns.cost @ x.a)
+
+
+def _solution(newton: _Newton, x: Iterate, status: str, iterations: int) -> LatticeSolution:
+    program = newton.program
+    inner = program.radius - program.pad
+    slack_price = np.zeros((newton.shifts, 2 * inner + 1))
+    slack_price[newton.pairs.row, newton.pairs.place - program.pad] = x.y
+    extra: dict[str, Any] = {
+        "order_price": x.nu,
+        "tail_price": x.price[newton.shifts :],
+    }
+    return LatticeSolution(
+        weights=program.unfold(x.p),
+        atom=float(x.a[0]) if program.atom_cost is not None else 0.0,
+        shifts=program.shifts,
+        budget_price=x.price[: newton.shifts],
+        slack_price=slack_price,
+        primal=_value(program, x),
+        dual=x.theta - float(newton.caps @ x.price),
+        status=status,
+        iterations=iterations,
+        **extra,
+    )

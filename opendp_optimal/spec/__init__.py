@@ -1,1 +1,0 @@
-"""What is asked: privacy target, loss, problem; and exact arithmetic."""

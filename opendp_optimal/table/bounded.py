@@ -1,0 +1,451 @@
+"""BoundedTable: noise that depends on the answer, as integers, with its two exact proofs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal.certify import channel as proofs
+from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.errors import CertificateError
+from opendp_optimal.exact.numbers import exactly, float_down, float_up
+from opendp_optimal.losses import pieces as moments
+from opendp_optimal.model import bounded as model
+from opendp_optimal.model.channel import ChannelProblem
+from opendp_optimal.problem.bounded import BoundedProblem
+from opendp_optimal.sample.bounded import Adding, Listed, Rounding, Shifting
+from opendp_optimal.sample.weights import Sampler
+from opendp_optimal.table.base import Table
+from opendp_optimal.table.bounded_fields import check_fields
+from opendp_optimal.table.clamped import Clamped
+from opendp_optimal.table.noise import NoiseTable
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_RESOLUTION = 24
+"""Binary logarithm of the grid steps in a bin, at least."""
+_SHOWN = 64
+"""Parts of a range without bins that are looked at in plots."""
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedTable(Table):
+    """Conditional noises for a query within a range, with proofs of privacy and near-optimality.
+
+    With equal bins, all cells are shifted by the same uniform part of a bin; row x of the weights
+    says which cell's middle is released when the answer lies in cell x. With unequal bins, row x
+    belongs to the end x of a bin, to which an answer is rounded at random. With integers, row x
+    belongs to the integer low + x. For real queries with a positive delta, the first and the last
+    column belong to the release of the answer itself, whose chance is within delta.
+
+    Where noise that is the same for all answers does better than what was found on bins, the table
+    holds that ``noise`` instead: it is added, and releases are moved into the range. There are no
+    bins and no weights then.
+
+    :param problem: what was asked
+    :param bins: number of bins of the mechanism (integers: steps in the range)
+    :param cells: bins that cover the sensitivity (0 for unequal bins)
+    :param weights: integer weights, one row for each x, each adding up to 2^62
+    :param dual: prices that prove the lower bound
+    :param dual_bins: number of bins of the relaxation they belong to
+    :param dual_cells: bins of the relaxation that are within the sensitivity
+    :param upper: expected loss, rounded up
+    :param lower: a bound below the expected loss of every mechanism, rounded down
+    :param levels: numbers of bins that were tried, 0 for noise that is the same for all answers;
+        the best of each bound was kept
+    :param noise: the noise that is the same for all answers, if that is released
+    """
+
+    problem: BoundedProblem
+    bins: int
+    cells: int
+    weights: Integers
+    dual: proofs.ChannelDual
+    dual_bins: int
+    dual_cells: int
+    upper: float
+    lower: float
+    levels: tuple[int, ...] = ()
+    noise: NoiseTable | None = None
+
+    @property
+    def kind(self) -> str:
+        """ "real" or "integer"."""
+        return "integer" if self.problem.integer else "real"
+
+    def __repr__(self) -> str:
+        """One line with the guarantee and the certified interval."""
+        p = self.problem
+        return (
+            f"BoundedTable({self.kind}, epsilon={p.epsilon}, delta={p.delta}, "
+            f"sensitivity={p.sensitivity:g}, range=({p.low:g}, {p.high:g}), loss={p.loss.name}, "
+            f"bins={self.bins}, {'' if self.noise is None else 'noise alike for all, '}"
+            f"upper={self.upper:.6g}, lower={self.lower:.6g}, gap={self.gap:.3%})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Equal content."""
+        if not isinstance(other, BoundedTable):
+            return NotImplemented
+        return (
+            self.problem.fingerprint == other.problem.fingerprint
+            and (self.bins, self.cells, self.dual_bins, self.dual_cells, self.dual.scale)
+            == (other.bins, other.cells, other.dual_bins, other.dual_cells, other.dual.scale)
+            and (self.upper, self.lower, self.levels) == (other.upper, other.lower, other.levels)
+            and self.noise == other.noise
+            and np.array_equal(self.weights, other.weights)
+            and all(
+                np.array_equal(getattr(self.dual, name), getattr(other.dual, name))
+                for name in ("pairs", "budget", "slack", "caps")
+            )
+        )
+
+    def __hash__(self) -> int:
+        """By problem and size."""
+        return hash((self.problem.fingerprint, self.bins, self.upper))
+
+    @cached_property
+    def clamped(self) -> Clamped | None:
+        """How the noise that is the same for all answers is released, if it is."""
+        return None if self.noise is None else Clamped.of(self.problem, self.noise)
+
+    @cached_property
+    def _above(self) -> ChannelProblem:
+        return channel_above(self.problem, self.bins, self.cells)
+
+    @cached_property
+    def _below(self) -> ChannelProblem:
+        return channel_below(self.problem, self.dual_bins, self.dual_cells)
+
+    def verify(self) -> None:
+        """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
+        check_fields(self)
+        if self.clamped is not None:
+            self.clamped.verify()
+            if self.problem.cap is not None and self.clamped.loss() > self.problem.cap:
+                raise CertificateError(f"the loss exceeds the cap ({self.problem.cap})")
+        else:
+            proofs.prove_private(self.weights, self._above)
+            proofs.prove_caps(self.weights, self._above)
+        if self.upper != float_up(self._exact_loss()):
+            raise CertificateError(f"upper ({self.upper}) is not the expected loss")
+        if self.lower != float_down(proofs.prove_bound(self.dual, self._below)):
+            raise CertificateError(f"lower ({self.lower}) is not what the prices prove")
+        if not self.lower <= self.upper:
+            raise CertificateError(f"lower ({self.lower}) is above upper ({self.upper})")
+
+    def _exact_loss(self) -> Fraction:
+        if self.clamped is not None:
+            return self.clamped.loss()
+        return proofs.expected_cost(self.weights, self._above)
+
+    def delta_at(self, epsilon: float, apart: int | None = None) -> float:
+        """The exact privacy profile: the least delta for this epsilon, rounded up.
+
+        :param epsilon: at least 0
+        :param apart: what :meth:`apart` says of a distance; default: all that the sensitivity
+            allows
+        """
+        if not epsilon >= 0:
+            raise ValueError(f"epsilon ({epsilon}) must not be negative")
+        if apart is not None and apart < 1:
+            raise ValueError(f"apart ({apart}) must be at least 1")
+        if self.clamped is not None:
+            return self.clamped.delta_at(epsilon, apart)
+        base = self._above
+        pairs = base.pairs
+        if apart is not None:
+            pairs = pairs[np.abs(pairs[:, 0] - pairs[:, 1]) <= apart]
+        asked = np.full(len(pairs), float(epsilon))
+        narrowed = replace(base, pairs=pairs, low=asked, high=asked)
+        worst = int(proofs.shortfall_units(self.weights, narrowed).max(initial=0))
+        return float_up(Fraction(worst, TOTAL))
+
+    def loss_at(self, answer: float) -> float:
+        """The expected loss at one answer of the query, rounded up.
+
+        For noise that is the same for all answers, a bound that holds at all of them.
+
+        >>> from opendp_optimal import solve_bounded
+        >>> table = solve_bounded(1.0, 0.2, sensitivity=2, range=(0, 4), bins=4, cache=False)
+        >>> table.loss_at(2.0) < table.loss_at(0.0)
+        True
+        """
+        problem = self.problem
+        if not problem.low <= answer <= problem.high:
+            raise ValueError(f"answer ({answer}) must be in [{problem.low}, {problem.high}]")
+        value = Fraction(answer)
+        if problem.integer and value.denominator != 1:
+            raise ValueError(f"answer ({answer}) must be an integer")
+        if self.noise is not None:
+            return self.upper
+        if problem.integer:
+            errors = [Fraction(problem.low) + y - value for y in range(self.bins + 1)]
+            cost = [moments.exact(problem.loss, e) for e in errors]
+            return float_up(self._row_mean(int(value - Fraction(problem.low)), cost))
+        if problem.edges is not None:
+            return float_up(self._rounded_loss(value))
+        return float_up(self._shifted_loss(value))
+
+    @property
+    def telling(self) -> bool:
+        """Whether there are columns for the release of the answer itself."""
+        return self.noise is None and bool(self._above.telling)
+
+    def _row_mean(self, x: int, cost: list[Fraction], share: Fraction = Fraction(1)) -> Fraction:
+        """The mean cost of a row; that of telling is its loss times the share of the row."""
+        if self.telling:
+            none = share * moments.exact(self.loss, Fraction(0))
+            cost = [none, *cost, none]
+        spent = sum(
+            (w * c for w, c in zip(self.weights[x].tolist(), cost, strict=True)), Fraction(0)
+        )
+        return spent / TOTAL
+
+    def _rounded_loss(self, value: Fraction) -> Fraction:
+        assert self.problem.edges is not None
+        edges = [Fraction(e) for e in self.problem.edges]
+        j = min(max(i for i, e in enumerate(edges) if e <= value), self.bins - 1)
+        share = (value - edges[j]) / (edges[j + 1] - edges[j])
+        cost = [moments.exact(self.loss, e - value) for e in edges]
+        return (1 - share) * self._row_mean(j, cost) + share * self._row_mean(j + 1, cost)
+
+    def _shifted_loss(self, value: Fraction) -> Fraction:
+        lattice = model.lattice_above(self.problem, self.cells, self.bins)
+        b = lattice.step
+        start = Fraction(self.problem.low) - (self.bins * b - self.problem.width) / 2
+        j = min(math.floor((value - start) / b), self.bins - 1)
+        share = (value - start) / b - j
+
+        def part(x: int, first: Fraction, last: Fraction) -> Fraction:
+            cost = []
+            for y in range(self.bins + 1):
+                shape = moments.pieces(self.loss, (y - x + Fraction(1, 2)) * b, b)
+                parts = (p.integral(last) - p.integral(first) for p in shape)
+                cost.append(sum(parts, Fraction(0)))
+            return self._row_mean(x, cost, last - first)
+
+        zero, one = Fraction(0), Fraction(1)
+        return part(j + 1, zero, share) + part(j, share, one)
+
+    @cached_property
+    def conditional_losses(self) -> Floats:
+        """Expected losses at all integers, or at the ends of all bins, each rounded up."""
+        return np.array([self.loss_at(float(a)) for a in self.answers])
+
+    @cached_property
+    def largest_conditional_loss(self) -> float:
+        """A bound on the expected loss at every single answer, rounded up."""
+        if self.noise is not None:
+            return self.upper
+        asked = replace(self.problem, cap=self.problem.cap or 1.0)
+        values = proofs.cap_values(self.weights, channel_above(asked, self.bins, self.cells))
+        return float_up(max(values))
+
+    @property
+    def answers(self) -> Floats:
+        """Answers to look at: all integers, or the ends of all bins within the range."""
+        problem = self.problem
+        if problem.edges is not None:
+            return np.array(problem.edges)
+        parts = self.bins or (int(problem.width) if problem.integer else _SHOWN)
+        part, low = problem.width / parts, Fraction(problem.low)
+        return np.array([float(low + i * part) for i in range(parts + 1)])
+
+    def family(self) -> tuple[Floats, Floats, Floats]:
+        """Answers, outputs and chances of the outputs: one row for each x, for plots.
+
+        The release of the answer itself counts as that of its own cell.
+        """
+        problem = self.problem
+        if self.noise is not None:
+            return self.answers, self.answers, self._clamped_chances(self.noise)
+        chances = self.weights / TOTAL
+        if self.telling:
+            told = chances[:, 0] + chances[:, -1]
+            chances = chances[:, 1:-1] + np.diag(told)
+        if problem.integer or problem.edges is not None:
+            return self.answers, self.answers, chances
+        lattice = model.lattice_above(problem, self.cells, self.bins)
+        middle = problem.low / 2 + problem.high / 2
+        places = middle + (np.arange(self.bins + 1) - self.bins / 2) * float(lattice.step)
+        return np.asarray(places), np.asarray(places), chances
+
+    def _clamped_chances(self, noise: NoiseTable) -> Floats:
+        """Chances of the places next to what is released, for each of :attr:`answers`."""
+        count = len(self.answers)
+        unit = 1.0 if self.problem.integer else float(self.problem.reach) / noise.cells
+        apart = unit * (count - 1) / float(self.problem.width)
+        moves = np.arange(-noise.radius, noise.radius + 1) * apart
+        law = np.append(noise.weights, noise.atom) / TOTAL
+        out = np.zeros((count, count))
+        for x in range(count):
+            places = np.clip(np.rint(x + np.append(moves, 0.0)), 0, count - 1)
+            np.add.at(out[x], places.astype(int), law)
+            out[x, [0, -1]] += (1 - law.sum()) / 2  # an endless tail
+        return out
+
+    @cached_property
+    def bits(self) -> int:
+        """Answers are rounded to multiples of 2^-bits before anything else (integers: 0)."""
+        problem = self.problem
+        if self.clamped is not None:
+            return self.clamped.bits
+        if problem.integer:
+            return 0
+        least = problem.width / self.bins
+        if problem.edges is not None:
+            ends = [Fraction(e) for e in problem.edges]
+            least = min(b - a for a, b in itertools.pairwise(ends))
+        return _RESOLUTION - math.floor(math.log2(float(least)))
+
+    @cached_property
+    def mechanism(self) -> Shifting | Rounding | Listed | Adding:
+        """What is drawn from, on the grid of :attr:`bits`.
+
+        Rounding to the grid moves two answers by one grid step relative to each other, at most;
+        bins are made larger by as much.
+        """
+        problem = self.problem
+        if self.clamped is not None:
+            return self.clamped.mechanism()
+        rows = tuple(Sampler.of(row) for row in self.weights)
+        if problem.integer:
+            return Listed(rows, int(problem.low))
+        unit = Fraction(2) ** self.bits
+        moved = math.floor(problem.reach * unit) + 1
+        if problem.edges is not None:
+            ends = [round(Fraction(e) * unit) for e in problem.edges]
+            needed = model.rounding_pairs([Fraction(e) for e in ends], Fraction(moved))
+            proved = set(map(tuple, self._above.pairs.tolist()))
+            if not set(map(tuple, needed.tolist())) <= proved:
+                raise CertificateError("bins are too narrow for floats")
+            return Rounding(rows, tuple(ends), self.telling)
+        low, high = round(Fraction(problem.low) * unit), round(Fraction(problem.high) * unit)
+        step = max(-(-moved // self.cells), -(-(high - low + 1) // self.bins))
+        start = low - (self.bins * step - (high - low)) // 2
+        return Shifting(rows, start, step, self.telling)
+
+    def apart(self, distance: Fraction) -> int:
+        """How many cells (integers, grid steps) answers at a distance can be apart, at most."""
+        if self.clamped is not None:
+            return self.clamped.apart(distance)
+        if self.problem.integer:
+            return max(1, math.floor(distance))
+        if self.problem.edges is not None:
+            return self.bins
+        assert isinstance(self.mechanism, Shifting)
+        moved = math.floor(distance * Fraction(2) ** self.bits) + 1
+        return -(-moved // self.mechanism.step)
+
+    def releaser(self) -> Callable[[Any], Any]:
+        """A function from an answer to its private release, drawn from the secure source.
+
+        Answers outside the range count as its nearer end, NaN as 0 (or the end nearest to it).
+        Answers of any type of number are brought to the grid exactly, in one rounding.
+        """
+        problem, mechanism, bits = self.problem, self.mechanism, self.bits
+        low, high = problem.low, problem.high
+        if problem.integer:
+            whole = self.whole_releaser()
+
+            def release_integer(answer: Any) -> int:
+                return whole(math.floor(_within(answer, low, high)))
+
+            return release_integer
+        unit = Fraction(2) ** bits
+
+        def release(answer: Any) -> float:
+            answer = _within(answer, low, high)
+            if isinstance(answer, float):
+                place = round(math.ldexp(answer, bits))
+            else:
+                place = round(exactly(answer) * unit)
+            drawn = mechanism.draw(place)
+            return min(max(math.ldexp(float(drawn), -bits), low), high)
+
+        return release
+
+    def whole_releaser(self) -> Callable[[int], int]:
+        """The same for integers, whatever the kind of the table: nothing becomes a float."""
+        mechanism, bits = self.mechanism, self.bits
+        low, high = math.ceil(self.problem.low), math.floor(self.problem.high)
+        fine, coarse = max(bits, 0), max(-bits, 0)
+
+        def release(answer: int) -> int:
+            place = _shifted(min(max(int(answer), low), high) << fine, coarse)
+            # Rounding what is released is post-processing.
+            return min(max(_shifted(mechanism.draw(place) << coarse, fine), low), high)
+
+        return release
+
+    @staticmethod
+    def rounded(
+        problem: BoundedProblem,
+        bins: int,
+        cells: int,
+        weights: Integers,
+        dual: proofs.ChannelDual,
+        dual_bins: int,
+        dual_cells: int,
+        levels: tuple[int, ...] = (),
+        noise: NoiseTable | None = None,
+    ) -> BoundedTable:
+        """A table whose bounds follow from its data; everything is proved on the way."""
+        blank = BoundedTable(
+            *(problem, bins, cells, weights, dual, dual_bins, dual_cells),
+            *(math.inf, -math.inf, levels, noise),
+        )
+        table = replace(
+            blank,
+            upper=float_up(blank._exact_loss()),
+            lower=float_down(proofs.prove_bound(dual, blank._below)),
+        )
+        table.verify()
+        return table
+
+
+def _within(answer: Any, low: float, high: float) -> Any:
+    """The answer as it is, or the end of the range that is nearer; 0 for NaN."""
+    if isinstance(answer, Integral):
+        answer = int(answer)  # compared exactly
+    elif isinstance(answer, np.float16 | np.float32):
+        answer = float(answer)
+    return min(max(0.0 if answer != answer else answer, low), high)
+
+
+def _shifted(value: int, bits: int) -> int:
+    """An integer over 2^bits, rounded to the nearest integer."""
+    return value + ((1 << bits) >> 1) >> bits
+
+
+def channel_above(problem: BoundedProblem, bins: int, cells: int) -> ChannelProblem:
+    """The channel problem of the mechanism that a problem and its bins call for."""
+    if problem.integer:
+        if bins != int(problem.width):
+            raise CertificateError("an integer table has other bins than the integers")
+        return model.integers(problem)
+    if problem.edges is not None:
+        if bins != len(problem.edges) - 1:
+            raise CertificateError("a table has other bins than were asked for")
+        return model.above_unequal(problem)
+    return model.above(problem, model.lattice_above(problem, cells, bins))
+
+
+def channel_below(problem: BoundedProblem, bins: int, cells: int) -> ChannelProblem:
+    """The channel problem of the relaxation on so many bins."""
+    if problem.integer:
+        if bins != int(problem.width):
+            raise CertificateError("an integer table has other bins than the integers")
+        return model.integers(problem, down=True)
+    return model.below(problem, model.lattice_below(problem, cells, bins))

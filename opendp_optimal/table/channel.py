@@ -1,0 +1,112 @@
+"""ChannelTable: a private channel as integers, with proofs of privacy and near-optimality."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal.certify import channel as proofs
+from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.errors import CertificateError
+from opendp_optimal.exact.numbers import float_down, float_up
+from opendp_optimal.model.channel import ChannelProblem
+from opendp_optimal.model.channel_request import ChannelRequest
+from opendp_optimal.sample.weights import Sampler
+from opendp_optimal.table.base import Certified
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelTable(Certified):
+    """A channel P(y|x) for one consumer, and a bound for all private channels.
+
+    :param request: what was asked, exactly
+    :param weights: integer weights, one row for each input, each adding up to 2^62
+    :param dual: prices that prove the lower bound
+    :param upper: expected loss, rounded up
+    :param lower: a bound below the expected loss of every private channel, rounded down
+    """
+
+    request: ChannelRequest
+    weights: Integers
+    dual: proofs.ChannelDual
+    upper: float
+    lower: float
+
+    @staticmethod
+    def of(request: ChannelRequest, rows: Integers, dual: proofs.ChannelDual) -> ChannelTable:
+        """The table with the bounds that its proofs give.
+
+        :param request: what was asked
+        :param rows: a row of weights for each row of the request's problems
+        :param dual: prices
+        """
+        weights = rows[list(request.rows)]
+        upper, lower = _bounds(request, rows, dual)
+        return ChannelTable(request, weights, dual, upper, lower)
+
+    @property
+    def above(self) -> ChannelProblem:
+        """The problem, in units of the request, whose costs are not below those asked for."""
+        return self.request.above
+
+    @property
+    def below(self) -> ChannelProblem:
+        """The problem, in units of the request, whose costs are not above those asked for."""
+        return self.request.below
+
+    @property
+    def channel(self) -> NDArray[np.float64]:
+        """The chances P(y|x) as floats, one row for each input."""
+        return np.asarray(self.weights / TOTAL)
+
+    def verify(self) -> None:
+        """Repeat both proofs from what was asked; raises CertificateError if a claim differs."""
+        # A request of its own: nothing that was computed before is believed.
+        try:
+            request = ChannelRequest(
+                **{f.name: getattr(self.request, f.name) for f in fields(self.request)}
+            )
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise CertificateError(f"request: {error}") from None
+        proofs.check_rows(self.weights, len(request.prior), len(request.loss))
+        if not np.array_equal(self.weights, self.weights[list(request.same)]):
+            raise CertificateError("inputs at distance 0 have different rows")
+        rows = self.weights[sorted(set(request.same))]
+        proofs.prove_private(rows, request.above)
+        upper, lower = _bounds(request, rows, self.dual)
+        if self.upper != upper:
+            raise CertificateError(f"upper ({self.upper}) is not the expected loss ({upper})")
+        if self.lower != lower:
+            raise CertificateError(f"lower ({self.lower}) is not what the prices prove ({lower})")
+        if not lower <= upper:
+            raise CertificateError(f"lower ({lower}) is above upper ({upper})")
+
+    @cached_property
+    def _samplers(self) -> tuple[Sampler, ...]:
+        return tuple(Sampler.of(row) for row in self.weights)
+
+    def draw(self, x: int) -> int:
+        """The output for input x, from the secure source."""
+        return self._samplers[x].draw_one()
+
+    def __repr__(self) -> str:
+        """One line with the shape and the certified interval."""
+        inputs, outputs = self.weights.shape
+        return (
+            f"ChannelTable({inputs} x {outputs}, upper={self.upper:.6g}, "
+            f"lower={self.lower:.6g}, gap={self.gap:.3%})"
+        )
+
+
+def _bounds(
+    request: ChannelRequest, rows: Integers, dual: proofs.ChannelDual
+) -> tuple[float, float]:
+    """The expected loss, rounded up, and what the prices prove, rounded down."""
+    upper = proofs.expected_cost(rows, request.above) * request.unit
+    lower = proofs.prove_bound(dual, request.below) * request.unit
+    return float_up(upper), float_down(lower)

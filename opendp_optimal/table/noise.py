@@ -1,0 +1,381 @@
+"""NoiseTable: optimal noise as integers, with the two exact proofs that come with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal.certify.bound import DualCertificate, prove_bound
+from opendp_optimal.certify.endless import (
+    PureTail,
+    prove_pure,
+    pure_delta,
+    pure_epsilon,
+    tail_moments,
+)
+from opendp_optimal.certify.noise import (
+    TOTAL,
+    check_integers,
+    delta_units,
+    prove_impossible,
+    prove_private,
+    prove_shape,
+)
+from opendp_optimal.errors import CertificateError
+from opendp_optimal.exact.numbers import float_down, float_up
+from opendp_optimal.losses.base import LatticeCost, Loss, parse
+from opendp_optimal.problem.noise import NoiseProblem
+from opendp_optimal.sample.weights import Sampler, spread_over_cells
+from opendp_optimal.sample.words import one_below
+from opendp_optimal.table.base import Table
+
+Integers = NDArray[np.int64]
+
+MOST_CELLS = 1 << 14
+"""No table has more lattice cells per unit of sensitivity."""
+
+_SAMPLE_STEPS = (1 << 24) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseTable(Table):
+    """Additive noise on a lattice, with a proof of privacy and a proof of near-optimality.
+
+    A table for real queries has sensitivity 1: it draws the point mass at 0 or a lattice point,
+    and then a uniform place in the cell of width 1/cells around that point. A table for integer
+    queries draws an integer, for a sensitivity of ``cells``.
+
+    :param problem: what was asked
+    :param cells: lattice cells per unit of sensitivity
+    :param weights: integer weights of the lattice points -radius..radius
+    :param atom: integer weight of the point mass at 0
+    :param dual: prices that prove the lower bound
+    :param upper: expected loss, rounded up
+    :param lower: a bound below the expected loss of every mechanism, rounded down
+    :param tail: how pure noise goes on beyond the radius; None for bounded noise
+    :param costs: bounds on a user's loss on the lattices of weights and prices, if it has one
+    """
+
+    problem: NoiseProblem
+    cells: int
+    weights: Integers
+    atom: int
+    dual: DualCertificate
+    upper: float
+    lower: float
+    tail: PureTail | None = None
+    costs: tuple[LatticeCost, LatticeCost] | None = None
+
+    @property
+    def kind(self) -> str:
+        """ "real" or "integer"."""
+        return self.problem.kind
+
+    @property
+    def radius(self) -> int:
+        """Weights belong to the lattice points -radius..radius."""
+        return len(self.weights) // 2
+
+    def __eq__(self, other: object) -> bool:
+        """Equal content."""
+        if not isinstance(other, NoiseTable):
+            return NotImplemented
+        return (
+            self.problem.fingerprint == other.problem.fingerprint
+            and (self.cells, self.atom, self.tail) == (other.cells, other.atom, other.tail)
+            and (self.upper, self.lower) == (other.upper, other.lower)
+            and np.array_equal(self.weights, other.weights)
+            and np.array_equal(self.dual.slack, other.dual.slack)
+            and np.array_equal(self.dual.budget, other.dual.budget)
+        )
+
+    def __hash__(self) -> int:
+        """By problem and size."""
+        return hash((self.problem.fingerprint, self.cells, self.upper))
+
+    def __repr__(self) -> str:
+        """One line with the guarantee and the certified interval."""
+        return (
+            f"NoiseTable({self.kind}, epsilon={self.epsilon}, delta={self.delta}, "
+            f"loss={self.loss.name}, cells={self.cells}, radius={self.radius}, "
+            f"upper={self.upper:.6g}, lower={self.lower:.6g}, gap={self.gap:.3%})"
+        )
+
+    def _primal_cost(self, loss: Loss) -> LatticeCost:
+        if loss is self.loss:
+            return self.costs[0] if self.costs else self.problem.cost(self.cells, self.radius)
+        if self.kind == "integer":
+            return loss.on_integers(self.radius)
+        return loss.on_lattice(self.cells, self.radius)
+
+    def _dual_cost(self) -> LatticeCost:
+        return self.costs[1] if self.costs else self.problem.cost(self.dual.cells, self.dual.reach)
+
+    def verify(self) -> None:
+        """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
+        self._check_fields()
+        problem = self.problem
+        if self.tail is not None:
+            prove_pure(self.weights, self.tail, self.cells, self.epsilon)
+        else:
+            prove_private(self.weights, self.atom, self.cells, self.epsilon, self.delta)
+        prove_shape(self.weights, symmetric=problem.symmetric, monotone=problem.monotone)
+        if problem.impossible is not None:
+            prove_impossible(self.weights, self.atom, self.cells, problem.impossible)
+        if problem.support is not None:
+            edge = Fraction(problem.support) * (1 if self.kind == "integer" else self.cells)
+            edge -= 0 if self.kind == "integer" else Fraction(1, 2)
+            used = np.flatnonzero(self.weights)
+            if len(used) and int(np.abs(used - self.radius).max()) > edge:
+                raise CertificateError(f"noise leaves its support ({problem.support})")
+        if self.upper != float_up(self._exact_loss(self.loss)):
+            raise CertificateError(f"upper ({self.upper}) is not the expected loss, rounded up")
+        if self.lower != float_down(self._exact_bound()):
+            raise CertificateError(f"lower ({self.lower}) is not what the prices prove")
+        if not self.lower <= self.upper:
+            raise CertificateError(f"lower ({self.lower}) is above upper ({self.upper})")
+
+    def _check_fields(self) -> None:
+        """Raise unless the fields are of their types and fit each other."""
+        problem, dual, costs = self.problem, self.dual, self.costs or ()
+        if not (
+            isinstance(problem, NoiseProblem)
+            and isinstance(dual, DualCertificate)
+            and isinstance(self.tail, PureTail | None)
+            and isinstance(costs, tuple)
+            and all(isinstance(cost, LatticeCost) for cost in costs)
+        ):
+            raise CertificateError("a table has parts that are not its own")
+        numbers = (self.cells, self.atom, dual.cells, dual.scale)
+        lattices = (self.cells, dual.cells)
+        if any(type(number) is not int for number in numbers) or not (
+            min(lattices) >= 1 and max(lattices) <= MOST_CELLS
+        ):
+            raise CertificateError("a lattice is out of range")
+        if type(self.upper) is not float or type(self.lower) is not float:
+            raise CertificateError("the bounds of a table are not floats")
+        if self.kind == "integer" and (
+            self.cells != problem.integer_sensitivity or dual.cells != self.cells or self.atom
+        ):
+            raise CertificateError("an integer table has another lattice than the integers")
+        if (self.tail is not None) != (problem.delta == 0):
+            raise CertificateError("endless noise and delta 0 do not go together")
+        if self.tail is not None and (self.atom or problem.loss.name not in ("l1", "l2")):
+            raise CertificateError("pure noise has a point mass or another loss than l1 and l2")
+        if len(costs) != (2 if problem.loss.custom or problem.loss.stored else 0):
+            raise CertificateError("costs and a user's own loss do not go together")
+        dual.check()
+        check_integers(self.weights)
+        if costs:
+            for cost, reach in zip(costs, (self.radius, dual.reach), strict=True):
+                cost.check(2 * reach + 1)
+            if problem.loss.custom and costs != _costs(problem, self.cells, self.radius, dual):
+                raise CertificateError("the costs of a table are not those of its loss")
+
+    def _exact_bound(self) -> Fraction:
+        if self.dual.order.any() and not self.problem.monotone:
+            raise CertificateError("order prices prove nothing about noise of any shape")
+        support = self.problem.support
+        if support is not None:
+            unit = 1 if self.kind == "integer" else self.dual.cells
+            support = math.ceil(Fraction(support) * unit)
+        return prove_bound(
+            self.dual,
+            self._dual_cost(),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            support=support,
+            impossible=self.problem.impossible,
+        )
+
+    def _exact_loss(self, loss: Loss) -> Fraction:
+        cost = self._primal_cost(loss)
+        spent = sum(w * c for w, c in zip(self.weights.tolist(), cost.upper, strict=True))
+        exact = Fraction(spent + self.atom * cost.atom, TOTAL * cost.denominator)
+        if self.tail is not None:
+            exact += tail_moments(self.weights, self.tail, loss, self.cells, self.kind)
+        return exact
+
+    def mean_loss(self, loss: str | Loss | Callable[[float], float]) -> float:
+        """The expected loss of this noise under any loss, rounded up."""
+        parsed = parse(loss)
+        return float_up(self._exact_loss(self.loss if parsed == self.loss else parsed))
+
+    def _shift_in_cells(self, shift: float | Fraction | None) -> Fraction:
+        if shift is None:
+            return Fraction(self.cells)
+        exact = Fraction(shift)
+        if self.kind == "integer":
+            if not (0 < exact <= self.cells and exact.denominator == 1):
+                raise ValueError(f"shift ({shift}) must be an integer in [1, {self.cells}]")
+            return exact
+        if not 0 < exact <= 1:
+            raise ValueError(f"shift ({shift}) must be in (0, 1]")
+        return exact * self.cells
+
+    def delta_at(self, epsilon: float, shift: float | Fraction | None = None) -> float:
+        """The exact privacy profile: the least delta for this epsilon, rounded up.
+
+        :param epsilon: at least 0
+        :param shift: the change of the query to protect, as a part of the sensitivity (real) or
+            in units (integer); smaller changes are covered. Default: the whole sensitivity
+        """
+        if not epsilon >= 0:
+            raise ValueError(f"epsilon ({epsilon}) must not be negative")
+        cells = self._shift_in_cells(shift)
+        if self.tail is not None:
+            return float_up(pure_delta(self.weights, self.tail, cells, epsilon))
+        return float_up(delta_units(self.weights, self.atom, self.cells, epsilon, cells) / TOTAL)
+
+    def epsilon_at(self, delta: float, shift: float | Fraction | None = None) -> float:
+        """The least epsilon for this delta, rounded up to a float that is proved to do.
+
+        Infinite where no epsilon does.
+        """
+        if not 0 <= delta <= 1:
+            raise ValueError(f"delta ({delta}) must be in [0, 1]")
+        if self.tail is not None and delta == 0:
+            return pure_epsilon(self.weights, self.tail, self._shift_in_cells(shift), self.epsilon)
+        if self.delta_at(0.0, shift) <= delta:
+            return 0.0
+        low, high = 0.0, self.epsilon
+        while self.delta_at(high, shift) > delta:
+            low, high = high, 2 * high
+            if high > 60:
+                return math.inf
+        for _ in range(50):
+            middle = (low + high) / 2
+            if not low < middle < high:
+                break
+            if self.delta_at(middle, shift) <= delta:
+                high = middle
+            else:
+                low = middle
+        return high
+
+    @cached_property
+    def _sampler(self) -> Sampler:
+        """Lattice points first, then the atom, then the right and the left tail."""
+        ends = [0, 0] if self.tail is None else [self.tail.weight, self.tail.weight]
+        return Sampler.of(np.concatenate([self.weights, [self.atom, *ends]]).astype(np.int64))
+
+    @cached_property
+    def _tail_sampler(self) -> Sampler:
+        assert self.tail is not None
+        return Sampler.of(np.append(self.tail.weights, self.tail.again))
+
+    def _check_steps(self, steps: int) -> None:
+        if self.kind == "integer" and steps != 1:
+            raise ValueError(f"steps ({steps}) must be 1 for an integer table")
+        if steps < 1 or steps % 2 == 0 or steps * (self.radius + 1) >= 1 << 60:
+            raise ValueError(f"steps ({steps}) must be odd, positive and below 2^60 / radius")
+
+    def draw(self, size: int | None = None, steps: int = 1) -> Any:
+        """Exact noise from the secure source, in units of 1 / (cells * steps).
+
+        :param size: None for one int, or the length of the array
+        :param steps: grid points per cell (odd); the guarantee then holds for whole shifts of up
+            to cells * steps units. Integer tables have 1
+        """
+        self._check_steps(steps)
+        if size is None:
+            return self._draw_one(steps)
+        if size < 0:
+            raise ValueError(f"size ({size}) must not be negative")
+        place = self._sampler.draw(size)
+        atom = place == 2 * self.radius + 1
+        cells = place - self.radius
+        if self.tail is not None:
+            cells = self._follow_tails(cells)
+        cells[atom] = 0
+        if steps == 1:
+            return cells
+        out = spread_over_cells(cells, steps)
+        out[atom] = 0
+        return out
+
+    def _draw_one(self, steps: int) -> int:
+        place = self._sampler.draw_one()
+        cell = place - self.radius
+        if cell == self.radius + 1:
+            return 0
+        if cell > self.radius:
+            assert self.tail is not None
+            sign = 1 if cell == self.radius + 2 else -1
+            distance = self.radius + 1
+            while (block := self._tail_sampler.draw_one()) == len(self.tail.weights):
+                distance += len(self.tail.weights)
+            cell = sign * (distance + block)
+        if steps == 1:
+            return cell
+        return cell * steps + one_below(steps) - steps // 2
+
+    def _follow_tails(self, cells: Integers) -> Integers:
+        """Replace the two tail outcomes by points beyond the radius."""
+        assert self.tail is not None
+        period = len(self.tail.weights)
+        out = np.flatnonzero(cells > self.radius + 1)
+        signs = np.where(cells[out] == self.radius + 2, 1, -1)
+        distance = np.full(len(out), self.radius + 1, np.int64)
+        going = np.arange(len(out))
+        while len(going):
+            block = self._tail_sampler.draw(len(going))
+            distance[going] += block  # "again" is drawn as one whole period
+            going = going[block == period]
+        cells[out] = signs * distance
+        return cells
+
+    def sample(self, size: int | None = None) -> Any:
+        """Noise at sensitivity 1 as floats (real tables), or integers (integer tables)."""
+        if self.kind == "integer":
+            return self.draw(size)
+        return self.draw(size, _SAMPLE_STEPS) / (self.cells * _SAMPLE_STEPS)
+
+    def density(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Places and probability densities (real) or probabilities (integer), for plots."""
+        points = np.arange(-self.radius, self.radius + 1, dtype=float)
+        chance = self.weights / TOTAL
+        if self.kind == "integer":
+            return points, chance
+        return points / self.cells, chance * self.cells
+
+    @staticmethod
+    def rounded(
+        problem: NoiseProblem,
+        cells: int,
+        weights: Integers,
+        atom: int,
+        dual: DualCertificate,
+        tail: PureTail | None = None,
+    ) -> NoiseTable:
+        """A table whose bounds follow from its data; everything is proved on the way."""
+        own = problem.loss.custom
+        costs = _costs(problem, cells, len(weights) // 2, dual) if own else None
+        blank = NoiseTable(problem, cells, weights, atom, dual, math.inf, -math.inf, tail, costs)
+        table = NoiseTable(
+            problem,
+            cells,
+            weights,
+            atom,
+            dual,
+            float_up(blank._exact_loss(problem.loss)),
+            float_down(blank._exact_bound()),
+            tail,
+            costs,
+        )
+        table.verify()
+        return table
+
+
+def _costs(
+    problem: NoiseProblem, cells: int, radius: int, dual: DualCertificate
+) -> tuple[LatticeCost, LatticeCost]:
+    """Bounds on a user's loss on the lattices of weights and prices."""
+    return problem.cost(cells, radius), problem.cost(dual.cells, dual.reach)

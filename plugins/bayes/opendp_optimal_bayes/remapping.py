@@ -1,0 +1,214 @@
+"""Remapping: turn a noisy answer into the decision that is best for a consumer's prior and loss.
+
+Post-processing, so the privacy map stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import opendp.prelude as dp
+
+from opendp_optimal.losses.base import Loss
+from opendp_optimal.losses.names import named_loss
+from opendp_optimal_bayes._checks import Floats, distribution, floats, fraction
+from opendp_optimal_bayes._opendp import pure_function
+from opendp_optimal_bayes.grid import Law, law_of
+from opendp_optimal_bayes.losses import LossLike, loss_matrix
+from opendp_optimal_bayes.waiting import Waiting
+
+Prior = Sequence[Any] | Callable[[float], float]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What to do after each observation, and what it is worth.
+
+    :param law: of the mechanism before
+    :param decisions: the action after each observation of the law
+    :param before: expected loss of taking what is seen, within the bounds
+    :param after: expected loss of deciding by this rule
+    """
+
+    law: Law
+    decisions: tuple[Any, ...]
+    before: float
+    after: float
+
+    def __call__(self, y: Any) -> Any:
+        """The best action after an observation.
+
+        :param y: a release of the mechanism
+        """
+        return self.decisions[self.law.place(y)]
+
+
+def decision_rule(
+    law: Law, prior: Prior | None, loss: LossLike, actions: Sequence[Any] | None = None
+) -> Rule:
+    """The best rule for a consumer.
+
+    :param law: of the mechanism
+    :param prior: see :func:`remap`
+    :param loss: see :func:`remap`
+    :param actions: see :func:`remap`
+    """
+    weights = prior_weights(law, prior)
+    # Places are counted from the origin, so that errors of large integers are exact.
+    chosen = law.steps if actions is None else _places(actions, law)
+    if len(chosen) == 0:
+        raise ValueError("actions must not be empty")
+    named: Sequence[Any] = chosen.tolist() if actions is None else list(actions)
+    if actions is None and law.integer:
+        named = range(int(law.lo), int(law.hi) + 1)
+    joint = weights[:, None] * law.matrix
+    costs = _costs(loss, chosen, law)
+    after = costs @ joint
+    best = after.argmin(axis=0)
+    # Taking what is seen: the observation itself, within the bounds.
+    seen = np.clip(law.seen, float(law.lo - law.origin), float(law.hi - law.origin))
+    if actions is None and law.integer:
+        if costs.shape[0] != len(law.steps):
+            raise ValueError(
+                f"loss (with {costs.shape[0]} actions) must have {len(law.steps)}, one for each "
+                "answer, or actions must be given"
+            )
+        raw = costs[np.round(seen).astype(int)]
+    elif actions is None and (isinstance(loss, str | Loss) or callable(loss)):
+        raw = _costs(loss, seen, law)
+    else:
+        raw = costs[np.abs(seen[:, None] - chosen).argmin(axis=1)]
+    before = float((raw.T * joint).sum())
+    total = float(after.min(axis=0).sum())
+    return Rule(law, tuple(named[i] for i in best.tolist()), before, total)
+
+
+def prior_weights(law: Law, prior: Prior | None) -> Floats:
+    """The chance of each answer of a law.
+
+    :param law: of the mechanism
+    :param prior: see :func:`remap`
+    """
+    answers = law.answers
+    if prior is None:
+        return np.full(len(answers), 1 / len(answers))
+    if callable(prior):
+        density = np.array([float(prior(x)) for x in answers.tolist()])
+        if not np.all(np.isfinite(density)) or density.min() < 0 or not density.sum() > 0:
+            raise ValueError("prior must be a density: finite, not negative, not 0 everywhere")
+        return np.asarray(density / density.sum())
+    if law.integer:
+        return np.array([float(p) for p in distribution("prior", prior, len(answers))])
+    parts = np.array([float(p) for p in distribution("prior", prior)])
+    # A histogram over equal parts of the interval, spread evenly within each.
+    edges = np.linspace(0.0, 1.0, len(answers) + 1)
+    steps = np.linspace(0.0, 1.0, len(parts) + 1)
+    gathered = np.interp(edges, steps, np.concatenate([[0.0], np.cumsum(parts)]))
+    return np.asarray(np.diff(gathered) / np.diff(gathered).sum())
+
+
+class Remap(Waiting):
+    """A decision rule that waits for its mechanism: ``measurement >> remap(prior, loss)``."""
+
+    _type_ = dp.Measurement._type_
+
+    def __init__(self, build: Callable[[Any], Rule]) -> None:
+        """Remember how to build the rule."""
+        self._build = build
+
+    def rule(self, measurement: dp.Measurement) -> Rule:
+        """The rule for a measurement, with the expected losses before and after.
+
+        :param measurement: the mechanism to decide after
+        """
+        return self._build(measurement)
+
+    def after(self, measurement: dp.Measurement) -> dp.Measurement:
+        """Decide after a measurement.
+
+        :param measurement: the mechanism to decide after
+        """
+        rule = self._build(measurement)
+        chained: dp.Measurement = measurement >> pure_function(rule, _type_of(rule.decisions))
+        chained.rule = rule
+        return chained
+
+
+def remap(
+    prior: Prior | None = None,
+    loss: LossLike = "l1",
+    *,
+    actions: Sequence[Any] | None = None,
+    bounds: tuple[Any, Any] | None = None,
+) -> Remap:
+    """Decide as well as possible after a release: ``measurement >> remap(prior, loss)``.
+
+    The result has the privacy map of the measurement, and a ``rule`` with the expected losses
+    ``before`` and ``after``. Works after :func:`make_bounded_geometric`,
+    :func:`make_bounded_laplace` and OpenDP's own Laplace and geometric noise, also behind
+    transformations.
+
+    :param prior: chances of the answers. For integers, one for each of lo..hi; for real answers,
+        a density on [lo, hi] or the weights of a histogram of equal parts; uniform by default
+    :param loss: "l1", "l2", "pinball:LEVEL", a ``Loss`` of the error, a function of (action,
+        answer), or a matrix loss[w][x] with a row for each action
+    :param actions: what can be decided; the answers by default
+    :param bounds: (lo, hi) of the answers, for noise that is not bounded itself
+
+    >>> import opendp.prelude as dp
+    >>> from opendp_optimal_bayes import make_bounded_geometric, remap
+    >>> dp.enable_features("contrib")
+    >>> space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
+    >>> noisy = make_bounded_geometric(*space, lo=0, hi=50, epsilon=0.1)
+    >>> best = noisy >> remap(loss="l1")
+    >>> best.map(1) == noisy.map(1)
+    True
+    >>> round(best.rule.before, 3), round(best.rule.after, 3)
+    (7.939, 7.186)
+    """
+    if bounds is not None and (not hasattr(bounds, "__len__") or len(bounds) != 2):
+        raise ValueError(f"bounds ({bounds!r}) must be a pair (lo, hi)")
+    return Remap(
+        lambda measurement: decision_rule(law_of(measurement, bounds), prior, loss, actions)
+    )
+
+
+def _type_of(actions: Sequence[Any]) -> str:
+    """OpenDP's name of a type that holds every action."""
+    if all(isinstance(a, int) and not isinstance(a, bool) for a in actions):
+        if min(actions) >= -(2**63) and max(actions) < 2**63:
+            return "i64"
+        return "u64"
+    return "f64" if all(isinstance(a, float) for a in actions) else "ExtrinsicObject"
+
+
+def _places(actions: Sequence[Any], law: Law) -> Floats:
+    """Where actions lie, from the origin of a law."""
+    return np.array([float(fraction("actions", a) - law.origin) for a in actions])
+
+
+def _costs(loss: LossLike, actions: Floats, law: Law) -> Floats:
+    """The table loss[w, x] in floats, for actions and answers counted from the origin."""
+    answers = law.steps
+    if isinstance(loss, str | Loss):
+        error = actions[:, None] - answers
+        of = named_loss(loss)
+        if of.name == "l1":
+            return np.abs(error)
+        if of.name == "l2":
+            return error**2
+        return np.array([[of(e) for e in row] for row in error.tolist()])
+    if callable(loss):
+        xs, ws = ([_number(law.origin + Fraction(v)) for v in at] for at in (answers, actions))
+        table = [[loss(w, x) for x in xs] for w in ws]
+        return floats(loss_matrix(table, range(len(answers)), range(len(actions))))
+    return floats(loss_matrix(loss, range(len(answers)), range(len(actions))))
+
+
+def _number(value: Fraction) -> float | int:
+    """A float, or an integer where no float is the same."""
+    return int(value) if value.denominator == 1 and float(value) != value else float(value)

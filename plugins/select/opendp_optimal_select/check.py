@@ -1,0 +1,177 @@
+"""A slow, independent check: integrate the definition and minimise over all offsets at once.
+
+Nothing here knows of the closed forms, of the recursion or of symmetry.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.integrate import quad
+from scipy.optimize import minimize, root
+
+from opendp_optimal_select._checks import (
+    MOST_OFFSETS,
+    finite_float,
+    positive_float,
+    positive_integer,
+)
+from opendp_optimal_select.disutility import Disutility, check_disutility
+from opendp_optimal_select.noise import FloatArray
+from opendp_optimal_select.placing import Placement
+
+_TAIL_LENGTH = 60.0
+
+
+def expected_cost(
+    offsets: Sequence[float], *, epsilon: float, disutility: Disutility | None = None
+) -> float:
+    """Return the expected disutility of the best answer for any offsets, by integration.
+
+    :param offsets: the offsets, in any order
+    :param epsilon: privacy per unit of distance; the noise is Laplace of scale ``1/epsilon``
+    :param disutility: cost as a function of distance; ``None`` for the distance itself
+
+    >>> round(expected_cost([-math.log(4.0), 0.0, math.log(4.0)], epsilon=1.0), 12)
+    0.5
+    """
+    points = np.sort([finite_float("offsets", a) for a in offsets])
+    if points.size == 0:
+        raise ValueError("offsets (an empty sequence) must hold at least one number")
+    epsilon = positive_float("epsilon", epsilon)
+    if disutility is not None:
+        check_disutility(disutility, epsilon=epsilon)
+    return _cost(points, epsilon, disutility)
+
+
+def minimise_cost(k: int, *, epsilon: float, disutility: Disutility | None = None) -> Placement:
+    """Return offsets and cost found by plain numerical minimisation over ``k`` free offsets.
+
+    Meant for checking :func:`~opendp_optimal_select.placing.offsets`; use that one for work.
+
+    :param k: number of answers
+    :param epsilon: privacy per unit of distance
+    :param disutility: cost as a function of distance; ``None`` for the distance itself
+
+    >>> [round(a, 6) for a in minimise_cost(2, epsilon=1.0).offsets]
+    [-0.693147, 0.693147]
+    """
+    k = positive_integer("k", k, at_most=MOST_OFFSETS)
+    epsilon = positive_float("epsilon", epsilon)
+    if disutility is not None:
+        check_disutility(disutility, epsilon=epsilon)
+    if not math.isfinite(2.0 * math.log(k + 1) / epsilon):
+        raise ValueError(f"epsilon ({epsilon}) must be large enough for finite offsets")
+    tails = (np.arange(k) + 0.5) / k
+    start = np.sign(tails - 0.5) * -np.log1p(-np.abs(2.0 * tails - 1.0))
+    unit = _in_units(disutility, epsilon)
+
+    def value(points: FloatArray) -> float:
+        return _cost(np.sort(points), 1.0, unit)
+
+    def gradient(points: FloatArray) -> FloatArray:
+        order = np.argsort(points)
+        slopes = np.empty(k)
+        slopes[order] = _gradient(points[order], 1.0, unit)
+        return slopes
+
+    rough: Any = minimize(
+        value, start, jac=gradient, method="BFGS", options={"gtol": 1e-5, "maxiter": 400}
+    )
+    fine: Any = root(gradient, rough.x, method="hybr", options={"xtol": 1e-15})
+    best = min((rough.x, fine.x), key=lambda points: float(np.abs(gradient(points)).max()))
+    points = np.sort(best) / epsilon
+    return Placement(tuple(float(a) for a in points), _cost(points, epsilon, disutility))
+
+
+def _in_units(disutility: Disutility | None, epsilon: float) -> Disutility | None:
+    """Return the disutility of distances in units of the noise, itself about 1 at 1."""
+    if disutility is None:
+        return None
+    size = float(disutility(1.0 / epsilon)) or 1.0
+    return lambda t: float(disutility(t / epsilon)) / size
+
+
+def _cells(points: FloatArray, epsilon: float) -> list[tuple[float, float, float]]:
+    """Return ``(offset, low, high)`` pieces on which noise and distance keep their signs."""
+    end = _TAIL_LENGTH / epsilon + float(np.abs(points).max())
+    middles = 0.5 * (points[1:] + points[:-1])
+    lows, highs = np.append(-end, middles), np.append(middles, end)
+    pieces = []
+    for a, low, high in zip(points, lows, highs, strict=True):
+        cuts = sorted({float(low), float(high), *(c for c in (0.0, float(a)) if low < c < high)})
+        pieces += [(float(a), x, y) for x, y in itertools.pairwise(cuts)]
+    return pieces
+
+
+def _cost(points: FloatArray, epsilon: float, disutility: Disutility | None) -> float:
+    if disutility is None:
+        return math.fsum(_linear_piece(*piece, epsilon) for piece in _cells(points, epsilon))
+    return math.fsum(
+        _general_piece(*piece, epsilon, disutility) for piece in _cells(points, epsilon)
+    )
+
+
+def _linear_piece(a: float, low: float, high: float, epsilon: float) -> float:
+    """Return the integral of ``|x - a|`` against the Laplace density over one piece."""
+    if low + high < 0.0:
+        a, low, high = -a, -high, -low
+
+    def antiderivative(x: float) -> float:
+        return -(x - a + 1.0 / epsilon) * math.exp(-epsilon * x)
+
+    return 0.5 * abs(antiderivative(high) - antiderivative(low))
+
+
+def _general_piece(
+    a: float, low: float, high: float, epsilon: float, disutility: Disutility
+) -> float:
+    """Return the integral of ``h(|x - a|)`` against the Laplace density over one piece."""
+    near, far = sorted((abs(low - a), abs(high - a)))
+    direction = 1.0 if low + high > 2.0 * a else -1.0
+
+    def integrand(v: float) -> float:
+        t = v * v
+        return v * float(disutility(t)) * epsilon * math.exp(-epsilon * abs(a + direction * t))
+
+    return _integral(integrand, math.sqrt(near), math.sqrt(far), epsilon)
+
+
+def _integral(integrand: Any, low: float, high: float, epsilon: float) -> float:
+    # A far tail is cut into panels so that adaptive quadrature cannot overlook its mass.
+    panel = math.sqrt(4.0 / epsilon)
+    count = max(1, math.ceil((high - low) / panel))
+    cuts = np.linspace(low, high, count + 1)
+    parts = [
+        quad(integrand, x, y, epsabs=0.0, epsrel=1e-13, limit=200, full_output=1)[0]
+        for x, y in itertools.pairwise(cuts)
+    ]
+    return math.fsum(parts)
+
+
+def _gradient(points: FloatArray, epsilon: float, disutility: Disutility | None) -> FloatArray:
+    middles = 0.5 * (points[1:] + points[:-1])
+    lows, highs = np.append(-np.inf, middles), np.append(middles, np.inf)
+    if disutility is None:
+        below, at, above = (_distribution(x, epsilon) for x in (lows, points, highs))
+        return np.asarray(2.0 * at - below - above)
+    slopes = np.zeros(points.size)
+    index = {float(a): j for j, a in enumerate(points)}
+    for a, low, high in _cells(points, epsilon):
+        sign = 1.0 if low + high > 0.0 else -1.0
+        slopes[index[a]] -= sign * epsilon * _general_piece(a, low, high, epsilon, disutility)
+    for j, a in enumerate(points):
+        for edge, sign in ((lows[j], 1.0), (highs[j], -1.0)):
+            if math.isfinite(edge):
+                density = 0.5 * epsilon * math.exp(-epsilon * abs(edge))
+                slopes[j] += sign * density * float(disutility(abs(float(edge) - float(a))))
+    return slopes
+
+
+def _distribution(x: FloatArray, epsilon: float) -> FloatArray:
+    tail = 0.5 * np.exp(-epsilon * np.abs(x))
+    return np.where(x < 0.0, tail, 1.0 - tail)

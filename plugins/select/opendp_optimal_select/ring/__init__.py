@@ -1,0 +1,1 @@
+"""The ring: the best answers to a place on a circle."""

@@ -1,0 +1,322 @@
+"""A ring client that can be run: exact integer weights on ``n`` points, an exact privacy map.
+
+Values are points ``0..n-1`` of a ring with ``n`` points, ``2 pi / n`` apart. The weights of the
+noise are integers whose neighbouring ratios are compared with ``exp`` of the loss per step in
+exact arithmetic, and draws are exact: a uniform integer below the total picks the weight.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import secrets
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+import opendp.prelude as dp
+from scipy.optimize import linprog
+from scipy.sparse import coo_matrix
+
+from opendp_optimal_select._checks import positive_float, positive_integer
+from opendp_optimal_select._opendp import partial
+from opendp_optimal_select.noise import FloatArray
+from opendp_optimal_select.ring.certificate import envelope
+from opendp_optimal_select.rounding import PI_LOWER, exp_lower, float_above, float_below
+
+ClientKind = Literal["optimal", "laplace"]
+MAX_SHAPES = 5000
+_TOTAL_BITS = 62
+LARGEST_STEP = 600.0
+"""Privacy loss from a point to the next: its exponential is a float."""
+
+
+@dataclass(frozen=True)
+class RingNoise:
+    """Noise on a ring of points, and the answers that go with it.
+
+    The privacy of the weights is checked, exactly, when the object is made.
+
+    :param step_epsilon: privacy loss between neighbouring points
+    :param weights: integer weight of each displacement ``0..n-1``
+    :param answers: the answers, as displacements from the signal
+    """
+
+    step_epsilon: float
+    weights: tuple[int, ...]
+    answers: tuple[int, ...]
+    _cumulative: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the weights exactly."""
+        object.__setattr__(self, "step_epsilon", positive_float("step_epsilon", self.step_epsilon))
+        object.__setattr__(self, "weights", tuple(self.weights))
+        object.__setattr__(self, "answers", tuple(self.answers))
+        n = len(self.weights)
+        if n < 3 or any(not isinstance(w, int) or w < 1 for w in self.weights):
+            raise ValueError("weights must be three or more integers above 0")
+        if len(set(self.answers)) != len(self.answers) or not self.answers:
+            raise ValueError(f"answers ({self.answers}) must be distinct")
+        if any(not 0 <= a < n for a in self.answers):
+            raise ValueError(f"answers ({self.answers}) must be from 0 to {n - 1}")
+        bound = _ratio_below(min(self.step_epsilon, 64.0))  # a lower bound, too
+        for i in range(n):
+            low, high = sorted((self.weights[i - 1], self.weights[i]))
+            if high * bound.denominator > low * bound.numerator:
+                raise ValueError(
+                    f"weights (between {(i - 1) % n} and {i}) must differ by a factor of at most "
+                    f"exp({self.step_epsilon})"
+                )
+        object.__setattr__(self, "_cumulative", tuple(itertools.accumulate(self.weights)))
+
+    @property
+    def points(self) -> int:
+        """Number of points of the ring."""
+        return len(self.weights)
+
+    @property
+    def cost(self) -> float:
+        """Expected arc to the nearest answer, in radians."""
+        n = self.points
+        arcs = [int(arc) for arc in _costs(self.answers, n)]
+        total = sum(w * arc for w, arc in zip(self.weights, arcs, strict=True))
+        return 2.0 * math.pi / n * (total / self._cumulative[-1])
+
+    def draw(self) -> int:
+        """Return one exact draw of the displacement, from the system's secure source."""
+        return bisect_right(self._cumulative, secrets.randbelow(self._cumulative[-1]))
+
+    def loss(self, distance: int) -> float:
+        """Return the privacy loss between values ``distance`` apart, rounded up.
+
+        :param distance: number of points between them
+        """
+        if not distance >= 0:
+            raise ValueError(f"distance ({distance}) must not be negative")
+        steps = math.ceil(min(distance, self.points // 2))
+        return float_above(Fraction(self.step_epsilon) * steps)
+
+
+def design_ring(
+    epsilon: float, k: int, points: int, *, client: ClientKind = "optimal"
+) -> RingNoise:
+    """Return the best noise and answers on a ring of ``points`` points.
+
+    Compared with the continuous ring, rounding values and answers to the points costs at most half
+    a step each, ``pi / points``.
+
+    :param epsilon: privacy loss per radian
+    :param k: number of answers
+    :param points: number of points of the ring
+    :param client: ``"optimal"`` solves a linear programme per shape of answers; ``"laplace"``
+        keeps the density ``exp(-epsilon * distance)`` and optimises the answers only
+
+    >>> design_ring(0.375, 2, 24).answers
+    (0, 11)
+    """
+    step = _step(epsilon, points)
+    _, masses, answers = _best_shape(step, k, points, client, 0.0)
+    return RingNoise(step, _integers(masses, step), answers)
+
+
+def grid_cost(
+    epsilon: float,
+    k: int,
+    points: int,
+    *,
+    client: ClientKind = "optimal",
+    halfway: bool = False,
+) -> float:
+    """Return the smallest cost, in radians, when values and answers are confined to a grid.
+
+    For comparing with coarse computations: this is what a linear programme on the grid finds, with
+    an error of up to half a step that :func:`optimal_ring` does not
+    have.
+
+    :param epsilon: privacy loss per radian
+    :param k: number of answers
+    :param points: number of points of the ring
+    :param client: ``"optimal"`` or ``"laplace"``
+    :param halfway: let the answers lie half-way between the points instead of on them
+
+    >>> round(grid_cost(0.375, 2, 10, halfway=True), 2)
+    0.72
+    """
+    step = _step(epsilon, points)
+    shift = 0.5 if halfway else 0.0
+    return 2.0 * math.pi / points * _best_shape(step, k, points, client, shift)[0]
+
+
+def _step(epsilon: float, points: int) -> float:
+    epsilon = positive_float("epsilon", epsilon)
+    if positive_integer("points", points, at_most=100_000) < 3:
+        raise ValueError(f"points ({points}) must be at least 3")
+    step = float_below(2 * PI_LOWER * Fraction(epsilon) / points)
+    if step <= 0.0:
+        raise ValueError(f"epsilon ({epsilon}) must be larger with {points} points")
+    if step > LARGEST_STEP:
+        raise ValueError(
+            f"epsilon ({epsilon:g}) must be at most {LARGEST_STEP * points / (2.0 * math.pi):.6g} "
+            f"with {points} points"
+        )
+    return step
+
+
+def _best_shape(
+    step: float, k: int, points: int, client: ClientKind, shift: float
+) -> tuple[float, FloatArray, tuple[int, ...]]:
+    """Return cost in steps, masses of the noise and answers of the best shape on the grid."""
+    k = positive_integer("k", k, at_most=points)
+    if client not in ("optimal", "laplace"):
+        raise ValueError(f"client ({client!r}) must be 'optimal' or 'laplace'")
+    count = math.comb(points - 1, k - 1)
+    if count > MAX_SHAPES:
+        raise ValueError(
+            f"points ({points}) and k ({k}) must leave at most {MAX_SHAPES} shapes, not {count}"
+        )
+    best: tuple[float, FloatArray, tuple[int, ...]] | None = None
+    for shape in itertools.combinations(range(1, points), k - 1):
+        answers = (0, *shape)
+        if not _canonical(answers, points):
+            continue
+        costs = _costs(answers, points, shift)
+        # Laplace noise is a candidate for the optimum too: with strong signals the solver's
+        # tolerance is larger than what is left to gain.
+        candidates = [_laplace(costs, step, answers)]
+        if client == "optimal":
+            candidates.append((_repair(_solve(costs, step), step), answers))
+        for masses, turned in candidates:
+            value = float(masses @ _costs(turned, points, shift))
+            if best is None or value < best[0] * (1.0 - 1e-9):
+                best = value, masses, turned
+    assert best is not None
+    return best
+
+
+def make_ring_selection(
+    input_domain: dp.Domain, input_metric: dp.Metric, noise: RingNoise
+) -> dp.Measurement:
+    """Return a measurement that releases ``k`` points of a ring around a noisy one.
+
+    Integers are taken modulo the number of points. Between values ``d_in`` apart it loses
+    ``step_epsilon * min(d_in, points // 2)``, rounded up.
+
+    :param input_domain: ``dp.atom_domain(T=int)``
+    :param input_metric: ``dp.absolute_distance(T=int)``
+    :param noise: from :func:`design_ring`
+    :returns: a measurement whose release is a list of ``k`` distinct points
+
+    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
+    >>> meas = make_ring_selection(*space, design_ring(0.375, 2, 24))
+    >>> len(set(meas(5))), meas.map(100) == meas.map(12)
+    (2, True)
+    """
+    if str(getattr(input_domain, "type", None)) != "AtomDomain<i32>":
+        raise ValueError(f"input_domain ({input_domain}) must be dp.atom_domain(T=int)")
+    if str(getattr(input_metric, "type", None)) != "AbsoluteDistance<i32>":
+        raise ValueError(f"input_metric ({input_metric}) must be dp.absolute_distance(T=int)")
+    if not isinstance(noise, RingNoise):
+        raise ValueError(f"noise (a {type(noise).__name__}) must be a RingNoise")
+    # Checked again, and without what a subclass may say of itself.
+    noise = RingNoise(noise.step_epsilon, noise.weights, noise.answers)
+    n = noise.points
+
+    def release(value: int) -> list[int]:
+        signal = value + noise.draw()
+        return [(signal + a) % n for a in noise.answers]
+
+    return dp.m.make_user_measurement(
+        input_domain, input_metric, dp.max_divergence(), release, noise.loss, TO="Vec<i32>"
+    )
+
+
+def then_ring_selection(*args: Any, **kwargs: Any) -> Any:
+    """Return :func:`make_ring_selection` waiting for its input space, for use after ``>>``.
+
+    :param args: see :func:`make_ring_selection`
+    :param kwargs: see :func:`make_ring_selection`
+    """
+    return partial(
+        lambda input_domain, input_metric: make_ring_selection(
+            input_domain, input_metric, *args, **kwargs
+        )
+    )
+
+
+def _steps(displacement: float, n: int) -> float:
+    around = displacement % n
+    return min(around, n - around)
+
+
+def _canonical(answers: tuple[int, ...], n: int) -> bool:
+    """Return whether the last gap is the largest: each shape has a rotation for which it is."""
+    gaps = [b - a for a, b in itertools.pairwise(answers)]
+    return n - sum(gaps) >= max(gaps, default=0)
+
+
+def _costs(answers: tuple[int, ...], n: int, shift: float = 0.0) -> FloatArray:
+    """Return the distance to the nearest answer for each displacement of the signal, in steps."""
+    return np.array([min(_steps(i + a + shift, n) for a in answers) for i in range(n)])
+
+
+def _laplace(
+    costs: FloatArray, step: float, answers: tuple[int, ...]
+) -> tuple[FloatArray, tuple[int, ...]]:
+    n = costs.size
+    masses = np.exp(-step * np.array([_steps(i, n) for i in range(n)]))
+    masses /= masses.sum()
+    turns = [float(masses @ np.roll(costs, -t)) for t in range(n)]
+    turn = int(np.argmin(turns))
+    return masses, tuple((a + turn) % n for a in answers)
+
+
+def _solve(costs: FloatArray, step: float) -> FloatArray:
+    n = costs.size
+    here = np.arange(n)
+    following = (here + 1) % n
+    grow = np.full(n, -math.exp(step))
+    ones = np.ones(n)
+    rows = np.concatenate([here, here, n + here, n + here])
+    columns = np.concatenate([here, following, following, here])
+    matrix = coo_matrix((np.concatenate([ones, grow, ones, grow]), (rows, columns))).tocsr()
+    result = linprog(
+        costs,
+        A_ub=matrix,
+        b_ub=np.zeros(2 * n),
+        A_eq=np.ones((1, n)),
+        b_eq=[1.0],
+        method="highs",
+    )
+    masses = np.ones(n) if result.x is None else np.asarray(result.x).clip(0.0)
+    return np.asarray(masses / masses.sum())
+
+
+def _repair(masses: FloatArray, step: float) -> FloatArray:
+    """Return masses that keep the ratio ``exp(step)`` to about a rounding error."""
+    heights = np.log(np.maximum(masses / masses.max(), 1e-300))
+    repaired = np.exp(envelope(heights, np.full(masses.size, step)))
+    return np.asarray(repaired / repaired.sum())
+
+
+def _ratio_below(step: float) -> Fraction:
+    """Return a number from 1 to ``exp(step)``."""
+    return max(Fraction(1), exp_lower(Fraction(step)))
+
+
+def _integers(masses: FloatArray, step: float) -> tuple[int, ...]:
+    """Return integer weights close to ``masses`` that keep the ratio ``exp(step)`` exactly."""
+    n = masses.size
+    bound = _ratio_below(step)
+    weights = [max(1, math.floor(float(m) * 2.0**_TOTAL_BITS)) for m in masses]
+    # Raise each weight to what its neighbours need. A solver's tail may be a little too thin, or
+    # zero; lowering the neighbours instead would flatten everything.
+    start = max(range(n), key=lambda i: weights[i])
+    for direction in (1, -1, 1, -1):
+        for i in range(n):
+            here, there = (start + direction * (i + 1)) % n, (start + direction * i) % n
+            needed = -(-weights[there] * bound.denominator // bound.numerator)
+            weights[here] = max(weights[here], needed)
+    return tuple(weights)

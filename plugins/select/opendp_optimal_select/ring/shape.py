@@ -1,0 +1,166 @@
+"""One shape of answers on a ring, cut into cells; its linear programme.
+
+Lengths are in turns: the ring has circumference 1 and the privacy rate is ``2 pi epsilon`` per
+turn. A rotation-invariant client draws the shape's rotation relative to itself from a density
+``p`` with ``|p'| <= rate * p``. All constraints are homogeneous but for the total mass, so one
+shape is enough: the optimum over mixtures of shapes is the best single one.
+
+Cells never cross an answer or the middle of a gap, so the distance to the nearest answer is
+linear within a cell. Within a cell of width ``w`` a density of rate ``r`` has a mean within
+``r w**2 / 12`` of the middle: that is the whole discretisation error.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import coo_matrix
+
+from opendp_optimal.table.base import frozen_array
+from opendp_optimal_select.noise import FloatArray
+from opendp_optimal_select.rounding import (
+    PI_LOWER,
+    PI_UPPER,
+    exp_upper,
+    float_above,
+    float_below,
+)
+
+_SMALLEST = Fraction(1, 2**50)
+_SMALL_LOSS = Fraction(1, 10**12)
+_LARGEST_LOG = 600
+"""A cell may outweigh its neighbour by more than any float: there is no such constraint then."""
+_SOLVABLE = 1e12
+"""Ratios that a solver can cope with."""
+
+
+@dataclass(frozen=True)
+class CellModel:
+    """The cells of one shape.
+
+    :param gaps: distances between neighbouring answers, in turns, adding up to 1
+    :param rate: an upper bound on the privacy loss per turn
+    :param cells: number of cells in each half gap
+    """
+
+    gaps: tuple[Fraction, ...]
+    rate: Fraction
+    cells: int
+
+    def __post_init__(self) -> None:
+        """Check that the gaps make a ring."""
+        if sum(self.gaps) != 1 or any(gap != 0 and gap < _SMALLEST for gap in self.gaps):
+            raise ValueError(f"gaps must add up to 1, each 0 or at least {float(_SMALLEST)}")
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the fields alone: what is computed from them is computed again in a copy."""
+        return {"gaps": self.gaps, "rate": self.rate, "cells": self.cells}
+
+    @cached_property
+    def exact_widths(self) -> tuple[Fraction, ...]:
+        """Width of each half gap's cells, one per gap that is not empty."""
+        return tuple(gap / (2 * self.cells) for gap in self.gaps if gap > 0)
+
+    @cached_property
+    def widths(self) -> tuple[Fraction, ...]:
+        """Width of every cell, starting at an answer."""
+        return tuple(w for w in self.exact_widths for _ in range(2 * self.cells))
+
+    @cached_property
+    def middles(self) -> tuple[Fraction, ...]:
+        """Distance from the middle of every cell to the nearest answer."""
+        distances = []
+        for w in self.exact_widths:
+            rising = [w * (2 * i + 1) / 2 for i in range(self.cells)]
+            distances += [*rising, *reversed(rising)]
+        return tuple(distances)
+
+    @cached_property
+    def costs_below(self) -> FloatArray:
+        """Lower bounds, cell by cell, on the mean distance to the nearest answer."""
+        pairs = zip(self.middles, self.widths, strict=True)
+        return frozen_array(np.array([float_below(c - self.rate * w * w / 12) for c, w in pairs]))
+
+    @cached_property
+    def ratios_above(self) -> tuple[FloatArray, FloatArray]:
+        """Upper bounds on mass ratios of neighbours: this over next, next over this.
+
+        Infinite where there is none.
+        """
+        size = len(self.widths)
+        forward, backward = np.empty(size), np.empty(size)
+        known: dict[tuple[Fraction, Fraction], float] = {}
+        for i in range(size):
+            w, following = self.widths[i], self.widths[(i + 1) % size]
+            for key in ((w, following), (following, w)):
+                if key not in known:
+                    known[key] = self._ratio_above(*key)
+            forward[i], backward[i] = known[w, following], known[following, w]
+        return frozen_array(forward), frozen_array(backward)
+
+    def _ratio_above(self, width: Fraction, other: Fraction) -> float:
+        """Bound the mass of a cell over that of its neighbour, for rate at most ``self.rate``."""
+        if self.rate * (width + other) > _LARGEST_LOG:
+            return math.inf
+        if width == other:
+            return float_above(exp_upper(self.rate * width))
+        if self.rate * min(width, other) < _SMALL_LOSS:
+            # (e^x - 1) / x <= e^x and (1 - e^-x) / x >= e^-x.
+            return float_above(width / other * exp_upper(self.rate * (width + other)))
+        top = exp_upper(self.rate * width) - 1
+        return float_above(top / (1 - exp_upper(-self.rate * other)))
+
+    def solve(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return masses and the multipliers of both families of ratio constraints.
+
+        They are only suggestions: :mod:`opendp_optimal_select.ring.certificate` turns them into
+        bounds without trusting them. Where the solver gives up, they are plain but valid.
+        """
+        size = len(self.widths)
+        here = np.arange(size)
+        following = (here + 1) % size
+        forward, backward = self.ratios_above
+        ones = np.ones(size)
+        solvable = np.concatenate([forward, backward]) <= _SOLVABLE
+        forward, backward = np.minimum(forward, _SOLVABLE), np.minimum(backward, _SOLVABLE)
+        matrix = coo_matrix(
+            (
+                np.concatenate([ones, -forward, ones, -backward]),
+                (
+                    np.concatenate([here, here, size + here, size + here]),
+                    np.concatenate([here, following, following, here]),
+                ),
+            ),
+            shape=(2 * size, size),
+        ).tocsr()
+        result = linprog(
+            self.costs_below,
+            A_ub=matrix[solvable] if solvable.any() else None,
+            b_ub=np.zeros(int(solvable.sum())) if solvable.any() else None,
+            A_eq=np.ones((1, size)),
+            b_eq=[1.0],
+            method="highs",
+        )
+        uniform = np.array([float(w) for w in self.widths])
+        if result.x is None or result.ineqlin.marginals is None:
+            return uniform, np.zeros(size), np.zeros(size)
+        multipliers = np.zeros(2 * size)
+        multipliers[solvable] = np.nan_to_num(-np.asarray(result.ineqlin.marginals)).clip(0.0)
+        masses = np.asarray(result.x, dtype=np.float64)
+        if not (np.isfinite(masses).all() and masses.max() > 0.0):
+            masses = uniform
+        return masses, multipliers[:size], multipliers[size:]
+
+
+def rate_bounds(epsilon: float) -> tuple[Fraction, Fraction]:
+    """Return bounds on ``2 pi epsilon``, the privacy loss per turn.
+
+    :param epsilon: privacy loss per unit of length on a ring of circumference ``2 pi``
+    """
+    exact = Fraction(epsilon)
+    return 2 * PI_LOWER * exact, 2 * PI_UPPER * exact
