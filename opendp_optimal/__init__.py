@@ -1,63 +1,94 @@
 """Provably optimal differentially private noise for OpenDP."""
 
-from opendp_optimal.advisor import Advice, advise
-from opendp_optimal.errors import CertificateError, GapWarning, SolverError, TableFormatError
-from opendp_optimal.hookspecs import hookimpl
-from opendp_optimal.losses.base import Loss
-from opendp_optimal.measure import (
-    Deferred,
-    compose,
-    frame_query,
-    make_frame_count,
-    make_frame_histogram,
-    make_frame_sum,
-    make_optimal,
-    make_optimal_bounded,
-    make_optimal_bounded_noise,
-    make_optimal_noise,
-    then_frame_count,
-    then_frame_histogram,
-    then_frame_sum,
-    then_optimal_bounded_noise,
-    then_optimal_noise,
-)
-from opendp_optimal.plugins import load as load_plugins
-from opendp_optimal.search.bounded import solve_bounded
-from opendp_optimal.search.channel import solve_channel
-from opendp_optimal.search.noise import solve
-from opendp_optimal.table import NoiseTable
-from opendp_optimal.table.bounded import BoundedTable
-from opendp_optimal.table.channel import ChannelTable
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Advice",
-    "BoundedTable",
-    "CertificateError",
-    "ChannelTable",
-    "Deferred",
-    "GapWarning",
-    "Loss",
-    "NoiseTable",
-    "SolverError",
-    "TableFormatError",
-    "advise",
-    "compose",
-    "frame_query",
-    "hookimpl",
-    "load_plugins",
-    "make_frame_count",
-    "make_frame_histogram",
-    "make_frame_sum",
-    "make_optimal",
-    "make_optimal_bounded",
-    "make_optimal_bounded_noise",
-    "make_optimal_noise",
-    "solve",
-    "solve_bounded",
-    "solve_channel",
-    "then_frame_count",
-    "then_frame_histogram",
-    "then_frame_sum",
-    "then_optimal_bounded_noise",
-    "then_optimal_noise",
-]
+from opendp_optimal import builtins
+from opendp_optimal.lazy import lazy_face
+from opendp_optimal.plugins import enrol
+
+if TYPE_CHECKING:
+    from opendp_optimal.advisor.advice import Advice as Advice
+    from opendp_optimal.advisor.advice import advise as advise
+    from opendp_optimal.errors import CertificateError as CertificateError
+    from opendp_optimal.errors import GapWarning as GapWarning
+    from opendp_optimal.errors import SolverError as SolverError
+    from opendp_optimal.errors import TableFormatError as TableFormatError
+    from opendp_optimal.hookspecs import hookimpl as hookimpl
+    from opendp_optimal.losses.base import Loss as Loss
+    from opendp_optimal.measure.bounded import make_optimal_bounded as make_optimal_bounded
+    from opendp_optimal.measure.bounded import (
+        make_optimal_bounded_noise as make_optimal_bounded_noise,
+    )
+    from opendp_optimal.measure.bounded import (
+        then_optimal_bounded_noise as then_optimal_bounded_noise,
+    )
+    from opendp_optimal.measure.compose import compose as compose
+    from opendp_optimal.measure.frames.aggregates import frame_query as frame_query
+    from opendp_optimal.measure.frames.aggregates import make_frame_count as make_frame_count
+    from opendp_optimal.measure.frames.aggregates import (
+        make_frame_histogram as make_frame_histogram,
+    )
+    from opendp_optimal.measure.frames.aggregates import make_frame_sum as make_frame_sum
+    from opendp_optimal.measure.frames.aggregates import then_frame_count as then_frame_count
+    from opendp_optimal.measure.frames.aggregates import (
+        then_frame_histogram as then_frame_histogram,
+    )
+    from opendp_optimal.measure.frames.aggregates import then_frame_sum as then_frame_sum
+    from opendp_optimal.measure.noise import make_optimal as make_optimal
+    from opendp_optimal.measure.noise import make_optimal_noise as make_optimal_noise
+    from opendp_optimal.measure.noise import then_optimal_noise as then_optimal_noise
+    from opendp_optimal.measure.waiting import Deferred as Deferred
+    from opendp_optimal.plugins import load_plugins as load_plugins
+    from opendp_optimal.search.bounded import solve_bounded as solve_bounded
+    from opendp_optimal.search.channel import solve_channel as solve_channel
+    from opendp_optimal.search.noise import solve as solve
+    from opendp_optimal.table.bounded import BoundedTable as BoundedTable
+    from opendp_optimal.table.channel import ChannelTable as ChannelTable
+    from opendp_optimal.table.noise import NoiseTable as NoiseTable
+
+__version__ = "0.2.0"
+
+__getattr__, __dir__, __all__ = lazy_face(
+    __name__,
+    {
+        "opendp_optimal.advisor.advice": ["Advice", "advise"],
+        "opendp_optimal.errors": [
+            "CertificateError",
+            "GapWarning",
+            "SolverError",
+            "TableFormatError",
+        ],
+        "opendp_optimal.hookspecs": ["hookimpl"],
+        "opendp_optimal.losses.base": ["Loss"],
+        "opendp_optimal.measure.bounded": [
+            "make_optimal_bounded",
+            "make_optimal_bounded_noise",
+            "then_optimal_bounded_noise",
+        ],
+        "opendp_optimal.measure.compose": ["compose"],
+        "opendp_optimal.measure.frames.aggregates": [
+            "frame_query",
+            "make_frame_count",
+            "make_frame_histogram",
+            "make_frame_sum",
+            "then_frame_count",
+            "then_frame_histogram",
+            "then_frame_sum",
+        ],
+        "opendp_optimal.measure.noise": [
+            "make_optimal",
+            "make_optimal_noise",
+            "then_optimal_noise",
+        ],
+        "opendp_optimal.measure.waiting": ["Deferred"],
+        "opendp_optimal.plugins": ["load_plugins"],
+        "opendp_optimal.search.bounded": ["solve_bounded"],
+        "opendp_optimal.search.channel": ["solve_channel"],
+        "opendp_optimal.search.noise": ["solve"],
+        "opendp_optimal.table.bounded": ["BoundedTable"],
+        "opendp_optimal.table.channel": ["ChannelTable"],
+        "opendp_optimal.table.noise": ["NoiseTable"],
+    },
+)
+
+enrol(builtins)

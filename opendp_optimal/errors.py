@@ -17,3 +17,7 @@ class SolverError(Exception):
 
 class GapWarning(UserWarning):
     """The certified gap that was reached is larger than the one asked for."""
+
+
+class BudgetError(ValueError):
+    """A query costs more than is left. Nothing was charged; cheaper queries still run."""

@@ -5,10 +5,12 @@ files appear whole or not at all.
 from __future__ import annotations
 
 import contextlib
+import csv
 import errno
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 LARGEST = 1 << 28
@@ -76,3 +78,17 @@ def check_output(path: Path | str) -> None:
         raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
     if not os.access(place if place.exists() else folder, os.W_OK):
         raise PermissionError(errno.EACCES, "cannot be written", str(path))
+
+
+@contextlib.contextmanager
+def csv_rows(path: Path) -> Iterator[Iterator[list[str]]]:
+    """Open a CSV file and yield its rows.
+
+    :param path: the file
+    :raises ValueError: where it is no CSV file
+    """
+    with path.open(newline="", encoding="utf-8") as lines:
+        try:
+            yield csv.reader(lines)
+        except csv.Error as error:
+            raise ValueError(f"{path.name} must be a CSV file: {error}") from None

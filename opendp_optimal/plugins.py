@@ -24,8 +24,9 @@ from typing import Any
 import pluggy
 
 from opendp_optimal import hookspecs
+from opendp_optimal.lazy import Late
 
-__all__ = ["Failure", "Plugin", "Plugins", "Registered", "discover", "load"]
+__all__ = ["Failure", "Plugin", "Plugins", "Registered", "discover", "enrol", "load_plugins"]
 
 OWN = "opendp-optimal"
 PREFIX = hookspecs.PROJECT + "_"
@@ -199,7 +200,7 @@ def load() -> Plugins:
     :returns: the plugins, what they add, and the failures.
     """
     from opendp_optimal.losses.names import add_loss
-    from opendp_optimal.measure import enroll
+    from opendp_optimal.measure._opendp import enroll
     from opendp_optimal.table.store import add_directory
 
     result = discover()
@@ -210,6 +211,25 @@ def load() -> Plugins:
     for directory in result.tables.values():
         result._use(directory, lambda added: add_directory(added.value))
     return result
+
+
+load_plugins = load
+
+
+def enrol(plugin: Any) -> None:
+    """Add to the Context API exactly what a plugin's own hook registers.
+
+    What ``import opendp_optimal`` and ``import opendp_optimal_<plugin>`` do; no other import does.
+
+    :param plugin: the module with the hooks.
+    """
+    from opendp_optimal.measure._opendp import enroll
+
+    def register(make: Any, *, name: str | None = None) -> None:
+        name, make = _mechanism(make, name=name)
+        enroll(make, name)
+
+    plugin.opendp_optimal_register_mechanisms(register)
 
 
 def _ordered(points: Iterable[EntryPoint]) -> list[EntryPoint]:
@@ -250,6 +270,8 @@ def _mechanism(make: Any, *, name: str | None = None) -> tuple[str, Any]:
         name = given.removeprefix("make_")
     if not name.isidentifier():
         raise ValueError(f"name ({name!r}) must be a Python identifier")
+    if isinstance(make, Late):  # looked at when it is first used
+        return name, make
     first = list(inspect.signature(make).parameters)[:2]
     if first != ["input_domain", "input_metric"]:
         raise ValueError(f"{given} must take (input_domain, input_metric, ...), not {first}")

@@ -26,7 +26,7 @@ FEW_GROWTHS = (1.08, 1.17, 1.27, 1.38, 1.5)
 """By what part tables are tried beyond what general composition allows."""
 
 
-def additive(request: Request) -> Iterator[Proposal]:
+def additive_candidates(request: Request) -> Iterator[Proposal]:
     """Laplace, staircase, Gaussian, canonical and optimised noise.
 
     :param request: what is asked

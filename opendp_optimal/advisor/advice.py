@@ -10,7 +10,7 @@ from typing import Any
 
 from opendp_optimal.advisor.request import Bound, Candidate, Proposal, Remark, Request
 from opendp_optimal.losses.base import Loss
-from opendp_optimal.losses.names import named_loss
+from opendp_optimal.losses.names import loss_of
 
 MOST_COUNTED = 4096
 """Up to how many releases the Gaussian is waited for."""
@@ -159,7 +159,7 @@ def advise(
         sensitivity=sensitivity,
         integer=integer,
         bounds=bounds,
-        loss=named_loss(loss),
+        loss=loss_of(loss),
         prior=None if prior is None else tuple(prior),
         releases=releases,
         gap=gap,
@@ -200,14 +200,14 @@ def _collect(request: Request, progress: Progress) -> tuple[list[Proposal], list
 
 def _gaussian_from(request: Request) -> int | None:
     """The smallest count at which the Gaussian is the best additive noise, by bisection."""
-    from opendp_optimal.advisor.additive import additive
+    from opendp_optimal.advisor.additive import additive_candidates
 
     if request.delta == 0:
         return None
 
     def wins(count: int) -> bool:
         asked = replace(request, releases=count, bounds=None, prior=None)
-        losses = {c.name: c.loss for c in additive(asked) if isinstance(c, Candidate)}
+        losses = {c.name: c.loss for c in additive_candidates(asked) if isinstance(c, Candidate)}
         return losses["gaussian"] <= min(losses.values())
 
     high = 1

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from opendp_optimal_geo._checks import fraction, moderate, positive, share
+from opendp_optimal.checks import fraction, moderate, positive, share
 
 __all__ = [
     "ApproxGpFilter",
@@ -48,8 +48,8 @@ class Filter:
 
     def __init__(self, capacity: Any, total: Any = 0) -> None:
         """Start where it was left."""
-        self.capacity = fraction("capacity", capacity)
-        self._total = fraction("total", total, zero=True)
+        self.capacity = fraction("capacity", capacity, above=0)
+        self._total = fraction("total", total, least=0)
         if self._total > self.capacity:
             raise ValueError(f"total ({total!r}) must be at most the capacity")
 
@@ -69,7 +69,7 @@ class Filter:
         :param price: loss per unit of distance (GP) or per squared unit (CGP)
         :param gaussian: whether the mechanism is a Gaussian one (its rounding included)
         """
-        exact = fraction("price", price, zero=True)
+        exact = fraction("price", price, least=0)
         if self.gaussian_only and not gaussian and exact > 0:
             raise ValueError(
                 "gaussian (False) must be True: this filter prices Gaussian noise only"
@@ -85,7 +85,7 @@ class Filter:
         with _charging:
             if not self.accepts(price, gaussian=gaussian):
                 return False
-            self._total += fraction("price", price, zero=True)
+            self._total += fraction("price", price, least=0)
             return True
 
     def __repr__(self) -> str:
@@ -110,7 +110,7 @@ class GpFilter(Filter):
 
     def __init__(self, budget: Any) -> None:
         """Start with nothing charged."""
-        super().__init__(fraction("budget", budget))
+        super().__init__(fraction("budget", budget, above=0))
 
 
 class CgpFilter(Filter):
@@ -126,7 +126,7 @@ class CgpFilter(Filter):
 
     def __init__(self, budget: Any) -> None:
         """Start with nothing charged."""
-        super().__init__(fraction("budget", budget))
+        super().__init__(fraction("budget", budget, above=0))
 
 
 class ApproxGpFilter(Filter):
@@ -214,7 +214,7 @@ def approximate_loss(total: Any, *, delta: float, reach: float) -> float:
     >>> approximate_loss(0.02, delta=1e-6, reach=1.0) < simple_loss(0.02, delta=1e-6, reach=1.0)
     True
     """
-    total = float(fraction("total", total, zero=True))
+    total = float(fraction("total", total, least=0))
     delta, reach = share("delta", delta), positive("reach", reach)
     if total == 0.0:
         return 0.0
@@ -243,7 +243,7 @@ def simple_loss(total: Any, *, delta: float, reach: float) -> float:
     >>> round(simple_loss(0.02, delta=1e-6, reach=1.0), 4)
     1.0713
     """
-    exact = float(fraction("total", total, zero=True))
+    exact = float(fraction("total", total, least=0))
     delta, reach = share("delta", delta), positive("reach", reach)
     return exact * reach + 2.0 * math.sqrt(exact * math.log(1.0 / delta))
 

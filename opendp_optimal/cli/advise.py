@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from opendp_optimal.advisor import Advice
-from opendp_optimal.cli.plots import COLOURS, draw_bars, new_figure, save
+from opendp_optimal.cli.plots import COLOURS, draw_bars, new_figure, save_figure
 from opendp_optimal.cli.terminal import (
     FAILED,
     figure,
@@ -132,4 +132,4 @@ def _draw(advice: Advice, path: str) -> None:
     if advice.lower is not None:
         axes[0].axvline(advice.lower, color="black", linestyle="--", linewidth=1.2)
         axes[0].set_title("dashed: nothing is below", loc="left", fontsize="small")
-    save(picture, path)
+    save_figure(picture, path)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from click.core import ParameterSource
 
 import opendp_optimal
-from opendp_optimal.cli.plots import COLOURS, new_figure, save
+from opendp_optimal.cli.plots import COLOURS, new_figure, save_figure
 from opendp_optimal.cli.shapes import Shape, bars
 from opendp_optimal.cli.terminal import F, figure, figure_down, note, print_json, working
 from opendp_optimal.table.bounded import BoundedTable
@@ -158,7 +158,7 @@ def draw(table: BoundedTable, path: str) -> None:
         f"epsilon {table.epsilon:g}, delta {table.delta:g}, sensitivity "
         f"{table.problem.sensitivity:g}: noise by answer"
     )
-    save(picture, path)
+    save_figure(picture, path)
 
 
 def chosen(count: int) -> list[int]:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import click
 
-from opendp_optimal.cli.plots import draw_bars, new_figure, save
+from opendp_optimal.cli.plots import draw_bars, new_figure, save_figure
 from opendp_optimal.cli.solve import find
 from opendp_optimal.cli.terminal import (
     figure,
@@ -79,7 +79,7 @@ def compare(
         picture, axes = new_figure(9.0, 3.6, columns=2)
         for axis, loss, label in zip(axes, ("l1", "l2"), ("E|noise|", "E noise²"), strict=True):
             draw_bars(axis, [r["mechanism"] for r in finite], [r[loss] for r in finite], label)
-        save(picture, plot)
+        save_figure(picture, plot)
         note(f"saved {plot}")
     return 0
 

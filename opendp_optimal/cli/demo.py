@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 import numpy as np
-import opendp.prelude as dp
 
-from opendp_optimal.cli.plots import draw_bars, draw_shapes, new_figure, save
+from opendp_optimal.cli.plots import draw_bars, draw_shapes, new_figure, save_figure
 from opendp_optimal.cli.shapes import rivals, shape_of
 from opendp_optimal.cli.solve import find
 from opendp_optimal.cli.terminal import (
@@ -24,7 +23,8 @@ from opendp_optimal.cli.terminal import (
     print_table,
 )
 from opendp_optimal.known.real import analytic_gaussian_sigma, expected_loss
-from opendp_optimal.measure import make_optimal_noise
+from opendp_optimal.measure import dp
+from opendp_optimal.measure.noise import make_optimal_noise
 
 PEOPLE = 500
 TRADES = ["care", "craft", "office", "science"]
@@ -162,7 +162,7 @@ def demo(
         total = rows[1]
         draw_bars(right, NAMES, [total[f"{n}_error"] for n in NAMES], "mean absolute error")
         right.set_title(total["query"], loc="left")
-        save(picture, plot)
+        save_figure(picture, plot)
         note(f"saved {plot}")
 
 

@@ -55,7 +55,7 @@ def new_figure(
     return figure, list(axes)
 
 
-def save(figure: Any, path: str) -> None:
+def save_figure(figure: Any, path: str) -> None:
     """Save a figure; the ending of the path chooses the format."""
     figure.savefig(path, dpi=150)
 

@@ -6,7 +6,7 @@ import click
 import numpy as np
 
 from opendp_optimal.cli.bounded import bounded_options, show_family
-from opendp_optimal.cli.plots import draw_shapes, new_figure, save
+from opendp_optimal.cli.plots import draw_shapes, new_figure, save_figure
 from opendp_optimal.cli.shapes import Shape, bars, rivals, shape_of
 from opendp_optimal.cli.solve import find, summary
 from opendp_optimal.cli.terminal import (
@@ -87,7 +87,7 @@ def show(
         picture, (axis,) = new_figure(7.5, 4.5)
         draw_shapes(axis, [_middle(shape, own) for shape in shapes])
         axis.set_title(f"epsilon {epsilon:g}, delta {delta:g}, {table.loss.name}", loc="left")
-        save(picture, plot)
+        save_figure(picture, plot)
         note(f"saved {plot}")
 
 

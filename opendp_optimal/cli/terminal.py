@@ -167,3 +167,41 @@ def listed(text: str, name: str) -> list[float]:
     if not values:
         raise click.BadParameter(f"{name} ({text!r}) must hold at least one number")
     return values
+
+
+class CommandGroup(click.Group):
+    """Commands whose bad arguments are usage errors (exit code 2) and missing extras messages."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+        except (ImportError, ConnectionError) as error:
+            raise click.ClickException(str(error)) from None
+
+
+@contextmanager
+def progress_bar(label: str, total: int | None = None) -> Iterator[Callable[..., None]]:
+    """Show a bar on stderr while something is done step by step; nothing without a terminal.
+
+    Yields a function: called with nothing, one more step is done; called with ``(done, total)``,
+    so many of so many are.
+
+    :param label: what is being done.
+    :param total: how many steps there are, where that is known.
+    """
+    from rich.progress import Progress
+
+    shown = console(stderr=True)
+    with Progress(console=shown, transient=True, disable=not shown.is_terminal) as bar:
+        task = bar.add_task(label, total=total)
+
+        def update(done: int | None = None, total: int | None = None) -> None:
+            if done is None:
+                bar.advance(task)
+            else:
+                bar.update(task, completed=done, total=total)
+
+        yield update

@@ -84,3 +84,96 @@ def exactly(value: Any) -> Fraction:
         return Fraction(int(value))
     numerator, denominator = value.as_integer_ratio()
     return Fraction(int(numerator), int(denominator))
+
+
+def exp_down(x: Fraction, bits: int = BITS) -> Fraction:
+    """A fraction not above e^x, within about 2^-bits of its value.
+
+    :param x: any exact number; below -2^20 the answer is 0
+    :param bits: how close
+
+    >>> 2.718281828 < exp_down(Fraction(1)) < 2.718281829
+    True
+    """
+    if x > 0:
+        # Beyond the farthest, a lower bound of something smaller is a lower bound too.
+        return 1 / _exp_minus(min(x, Fraction(_FARTHEST)), bits, up=True)
+    return _exp_minus(-x, bits, up=False) if -x <= _FARTHEST else Fraction(0)
+
+
+def exp_up(x: Fraction, bits: int = BITS) -> Fraction:
+    """A fraction not below e^x, within about 2^-bits of its value.
+
+    :param x: any exact number up to 2^20
+    :param bits: how close
+
+    >>> exp_up(Fraction(1)) - exp_down(Fraction(1)) < Fraction(1, 2**90)
+    True
+    """
+    if x > _FARTHEST:
+        raise ValueError(f"x ({float(x):g}) must be at most 2^20")
+    if x > 0:
+        return 1 / _exp_minus(x, bits, up=False)
+    return _exp_minus(min(-x, Fraction(_FARTHEST)), bits, up=True)
+
+
+_FARTHEST = 1 << 20
+
+
+def _exp_minus(x: Fraction, bits: int, *, up: bool) -> Fraction:
+    """e^-x for x >= 0, rounded one way: a series near 0, then squares with a fixed width.
+
+    Each square at most doubles the relative error and adds one unit in the last place.
+    """
+    halvings = max(0, x.numerator.bit_length() - x.denominator.bit_length() + 2)
+    width = bits + 2 * halvings + 24
+    one = 1 << width
+    small = x / (1 << halvings)  # below 1/2
+    step = small.numerator * one // small.denominator + (0 if up else 1)
+    total, term, n = one, one, 0
+    while term:
+        n += 1
+        term = term * step // (one * n)
+        total += -term if n % 2 else term
+    # Every term was rounded by less than one unit, and the rest is below one unit.
+    mantissa, shift = (min(one, total + n + 2) if up else max(1, total - n - 2)), width
+    for _ in range(halvings):
+        mantissa, shift = mantissa * mantissa, 2 * shift
+        extra = max(0, mantissa.bit_length() - width)
+        mantissa = -(-mantissa >> extra) if up else mantissa >> extra
+        shift -= extra
+    return Fraction(mantissa, 1 << shift) if shift >= 0 else Fraction(mantissa << -shift)
+
+
+def log_up(ratio: Fraction, distance: Fraction = Fraction(1)) -> float:
+    """The least float epsilon that is proved to satisfy e^(epsilon * distance) >= ratio.
+
+    :param ratio: a positive number; up to 1 the answer is 0
+    :param distance: a positive number
+
+    >>> log_up(Fraction(4), Fraction(1, 2)) - 2 * math.log(4) < 1e-15
+    True
+    """
+    if ratio <= 1:
+        return 0.0
+
+    def proved(epsilon: float) -> bool:
+        return exp_down(Fraction(epsilon) * distance) >= ratio
+
+    value = float_up(Fraction(math.log(ratio.numerator) - math.log(ratio.denominator)) / distance)
+    while not proved(value):
+        value = math.nextafter(value, math.inf)
+    while value > 0 and proved(below := math.nextafter(value, 0.0)):
+        value = below
+    return value
+
+
+def laplace_scale_up(epsilon: float) -> float:
+    """The least float scale at which Laplace noise costs at most epsilon for each unit.
+
+    :param epsilon: a positive number, taken as the exact number it is
+
+    >>> laplace_scale_up(0.5)
+    2.0
+    """
+    return float_up(1 / Fraction(epsilon))

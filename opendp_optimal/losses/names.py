@@ -18,7 +18,7 @@ def add_loss(loss: Loss) -> None:
     _named[loss.name] = loss
 
 
-def named_loss(loss: str | Loss | Callable[[float], float]) -> Loss:
+def loss_of(loss: str | Loss | Callable[[float], float]) -> Loss:
     """Like :func:`parse`, and knows the names that plugins added."""
     if isinstance(loss, str) and loss in _named:
         return _named[loss]

@@ -2,40 +2,46 @@
 
 What is private: the table of constructors behind the Context API, the partial constructor that
 ``then_`` functions return, the names of types, the query inside a Polars query, the description
-of a chain, how a query is resolved, and the constructors in ``opendp._internal`` that OpenDP's own
+of a chain, and the constructors in ``opendp._internal`` that OpenDP's own
 Python mechanisms use (they ask for the feature ``contrib`` only).
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
-import opendp.prelude as dp
-from opendp._internal import _make_measurement, _make_transformation
+from opendp._internal import _make_measurement, _make_transformation, _new_pure_function
 from opendp.context import PartialChain, constructors
 from opendp.extras.polars import LazyFrameQuery
 from opendp.mod import _PartialConstructor, assert_features
 from opendp.typing import _ELEMENTARY_TYPES
 
+from opendp_optimal.lazy import Late
+from opendp_optimal.measure import dp
 from opendp_optimal.measure._callback import NUMBERS, number_callback
 
 __all__ = [
     "PartialChain",
-    "assert_features",
     "assert_honest",
     "enroll",
-    "guard_budget",
     "inner_query",
     "introduce",
     "links",
     "make_measurement",
     "make_transformation",
     "partial",
+    "postprocess",
+    "require_features",
 ]
 
-_enrolled: dict[str, Callable[..., Any]] = {}
+_enrolled: dict[str, Any] = {}
+
+
+def require_features(*names: str) -> None:
+    """Raise unless OpenDP's features of these names are enabled."""
+    assert_features(*names)
 
 
 def partial(build: Callable[[dp.Domain, dp.Metric], Any]) -> Any:
@@ -50,7 +56,7 @@ def assert_honest(argument: str) -> None:
     :raises OpenDPException: naming the argument, where the feature is not enabled.
     """
     try:
-        assert_features("honest-but-curious")
+        require_features("honest-but-curious")
     except dp.OpenDPException as error:
         raise dp.OpenDPException(
             f"{argument} is a promise about the data that nothing checks. {error.variant}"
@@ -60,59 +66,36 @@ def assert_honest(argument: str) -> None:
 def enroll(make: Callable[..., Any], name: str) -> None:
     """Add a constructor to the Context API under a name; adding the same one again is fine.
 
-    :param make: takes ``(input_domain, input_metric, ...)``.
+    :param make: takes ``(input_domain, input_metric, ...)``; one that is named by its place
+        (:func:`~opendp_optimal.lazy.late`) is imported when it is first used.
     :param name: what ``context.query().<name>()`` is called.
     :raises ValueError: if OpenDP or somebody else has the name.
     """
-    if name in constructors and _enrolled.get(name) is not make:
+    if name in constructors and _enrolled.get(name) != make:
         other = getattr(_enrolled.get(name), "__module__", "opendp")
         raise ValueError(f"name ({name!r}) is already in the Context API, from {other}")
-    if name not in constructors:
-        dp.register(make, name)
-        _enrolled[name] = make
-
-
-def guard_budget(kind: type[PartialChain]) -> None:
-    """Let queries that end in such a chain say so when their budget is missing or used up.
-
-    OpenDP resolves a query without a budget by a bare ``assert``, before the chain is asked, and
-    its filter is of no use after the first query that asks for too much. Other queries are resolved
-    as ever.
-
-    :param kind: the class of chains this is for.
-    """
-    resolve = dp.Query.resolve
-
-    @wraps(resolve)
-    def guarded(query: dp.Query, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(query._chain, kind):
-            _check_budget(query)
-        return resolve(query, *args, **kwargs)
-
-    dp.Query.resolve = guarded  # type: ignore[assignment, method-assign]
-
-
-def _check_budget(query: dp.Query) -> None:
-    wanted, context = query._d_out, query._context
-    measure = str(query._output_measure.type)
-    names = ["rho" if "ZeroConcentrated" in measure else "epsilon"]
-    names += ["delta"] if "Approximate" in measure else []
-    if wanted is None:
-        stated = ", ".join(f"{name}=..." for name in names)
-        raise ValueError(f"the query has no budget: state it, as in query({stated})")
-    if context is None or context.d_out is None or context.d_mids is not None:
+    if name in constructors:
         return
-    left = context.remaining_privacy_loss()
-    for name, one, rest in zip(names, _tuple(wanted), _tuple(left), strict=True):
-        if one > rest + 1e-9 * abs(one):  # what is nearly the same, the filter itself decides
-            rest = max(rest, 0.0)
-            raise ValueError(
-                f"no budget left: the query asks for {name} {one:g}, of which {rest:g} is left"
-            )
+    if isinstance(make, Late):
+        constructors[name] = _LateThen(make), True
+    else:
+        dp.register(make, name)
+    _enrolled[name] = make
 
 
-def _tuple(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
+class _LateThen:
+    """What OpenDP's table of constructors holds for a function that is imported late."""
+
+    def __init__(self, make: Late) -> None:
+        self._make = make
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        whole = inspect.signature(self._make.found)
+        return whole.replace(parameters=list(whole.parameters.values())[2:])
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return partial(lambda domain, metric: self._make(domain, metric, *args, **kwargs))
 
 
 def introduce(kind: type[dp.Measurement]) -> None:
@@ -147,6 +130,21 @@ def make_transformation(
     return _make_transformation(
         input_domain, input_metric, output_domain, output_metric, function, stability_map
     )
+
+
+def postprocess(
+    measurement: dp.Measurement,
+    function: Callable[[Any], Any],
+    TO: str,  # noqa: N803 (OpenDP's name)
+) -> dp.Measurement:
+    """Return the measurement followed by a function of its release; the privacy map stays.
+
+    :param measurement: releases what ``function`` takes.
+    :param function: never sees private data.
+    :param TO: OpenDP's name of the type that ``function`` returns.
+    """
+    chained: dp.Measurement = measurement >> _new_pure_function(function, TO=TO)
+    return chained
 
 
 def inner_query(query: Any) -> dp.Query | None:

@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-import opendp.prelude as dp
-
 from opendp_optimal.exact.numbers import float_up
-from opendp_optimal.measure._opendp import assert_features, enroll, make_measurement, partial
+from opendp_optimal.measure import dp
+from opendp_optimal.measure._opendp import make_measurement, require_features
 from opendp_optimal.measure.direct import make_direct
 from opendp_optimal.measure.noise import LossLike, _target
-from opendp_optimal.measure.space import INTEGERS, Space, space_of
-from opendp_optimal.measure.waiting import Deferred
+from opendp_optimal.measure.space import INTEGER_RANGES, Space, space_of
+from opendp_optimal.measure.waiting import defer, to_then
 from opendp_optimal.search.bounded import solve_bounded
 from opendp_optimal.table.bounded import BoundedTable
 
@@ -70,7 +69,7 @@ def make_optimal_bounded_noise(
     >>> 0 <= meas(3) <= 10
     True
     """
-    assert_features("contrib")
+    require_features("contrib")
     space = space_of(input_domain, input_metric)
     if space.vector:
         raise ValueError(f"input_domain ({input_domain}) must be an atom_domain: one number")
@@ -117,104 +116,8 @@ def make_optimal_bounded_noise(
     return measurement
 
 
-def then_optimal_bounded_noise(
-    d_in: float,
-    d_out: float | tuple[float, float],
-    *,
-    range: tuple[float, float] | None = None,
-    loss: LossLike = "l1",
-    prior: Sequence[float] | None = None,
-    cap: float | None = None,
-    bins: int | Sequence[float] | None = None,
-    gap: float = 1e-2,
-    cache: bool = True,
-) -> Any:
-    """Chain :func:`make_optimal_bounded_noise` after a transformation or a metric space.
-
-    >>> import opendp.prelude as dp
-    >>> from opendp_optimal import then_optimal_bounded_noise
-    >>> dp.enable_features("contrib")
-    >>> space = dp.vector_domain(dp.atom_domain(T=str)), dp.symmetric_distance()
-    >>> count = space >> dp.t.then_count()
-    >>> meas = count >> then_optimal_bounded_noise(count.map(1), (1.0, 1e-6), range=(0, 20))
-    >>> meas.map(1)
-    (1.0, 1e-06)
-    """
-    return partial(
-        lambda input_domain, input_metric: make_optimal_bounded_noise(
-            input_domain,
-            input_metric,
-            d_in,
-            d_out,
-            range=range,
-            loss=loss,
-            prior=prior,
-            cap=cap,
-            bins=bins,
-            gap=gap,
-            cache=cache,
-        )
-    )
-
-
-def make_optimal_bounded(
-    input_domain: dp.Domain,
-    input_metric: dp.Metric,
-    *,
-    range: tuple[float, float] | None = None,
-    loss: LossLike = "l1",
-    prior: Sequence[float] | None = None,
-    cap: float | None = None,
-    bins: int | Sequence[float] | None = None,
-    gap: float = 1e-2,
-    cache: bool = True,
-) -> Deferred:
-    """Release a bounded answer with whatever budget the query has; for the Context API.
-
-    Registered there as ``optimal_bounded``. The options are those of
-    :func:`~opendp_optimal.make_optimal_bounded_noise`.
-
-    :param input_domain: domain of the answer.
-    :param input_metric: metric of the answer.
-    :param range: smallest and largest answer; by default the bounds of the domain.
-    :param loss: what to minimise.
-    :param prior: chances of the answers.
-    :param cap: a bound on the expected loss at every single answer.
-    :param bins: number of equal bins, or the ends of unequal ones.
-    :param gap: the largest acceptable relative gap to the proven lower bound.
-    :param cache: whether solved tables are kept on disk.
-
-    >>> import opendp.prelude as dp
-    >>> import opendp_optimal
-    >>> dp.enable_features("contrib")
-    >>> context = dp.Context.compositor(
-    ...     data=["a", "b", "c"],
-    ...     privacy_unit=dp.unit_of(contributions=1),
-    ...     privacy_loss=dp.loss_of(epsilon=1.0, delta=1e-6),
-    ...     split_evenly_over=1,
-    ...     domain=dp.vector_domain(dp.atom_domain(T=str)),
-    ... )
-    >>> answer = context.query().count().optimal_bounded(range=(0, 20)).release()
-    >>> 0 <= answer <= 20
-    True
-    """
-
-    def build(domain: dp.Domain, metric: dp.Metric, d_in: Any, d_out: Any) -> dp.Measurement:
-        return make_optimal_bounded_noise(
-            domain,
-            metric,
-            d_in,
-            d_out,
-            range=range,
-            loss=loss,
-            prior=prior,
-            cap=cap,
-            bins=bins,
-            gap=gap,
-            cache=cache,
-        )
-
-    return Deferred((input_domain, input_metric), build)
+then_optimal_bounded_noise = to_then(make_optimal_bounded_noise)
+make_optimal_bounded = defer(make_optimal_bounded_noise, "make_optimal_bounded")
 
 
 def _range(
@@ -238,7 +141,7 @@ def _range(
         raise ValueError(
             f"range ({ends!r}) must be integers that floats hold for {space.carrier} data"
         )
-    least, most = INTEGERS[space.carrier]
+    least, most = INTEGER_RANGES[space.carrier]
     if low < least or high > most:
         raise ValueError(f"range ({ends!r}) must be within what {space.carrier} can hold")
     return low, high
@@ -271,6 +174,3 @@ def _privacy_map(
 
 def _releaser(space: Space, table: BoundedTable) -> Callable[[Any], Any]:
     return table.whole_releaser() if space.integer else table.releaser()
-
-
-enroll(make_optimal_bounded, "optimal_bounded")

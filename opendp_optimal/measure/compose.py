@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import opendp.prelude as dp
 
 from opendp_optimal.budget.losses import LARGEST, TAIL, Losses, from_pair, from_profile, step_for
 from opendp_optimal.exact.numbers import float_up
+from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import links
 from opendp_optimal.measure.maps import Guarantee
 from opendp_optimal.table import NoiseTable

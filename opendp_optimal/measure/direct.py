@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import opendp.prelude as dp
-
+from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import introduce
-from opendp_optimal.measure.space import INTEGERS, Space
+from opendp_optimal.measure.space import INTEGER_RANGES, Space
 
 
 class DirectMeasurement(dp.Measurement):
@@ -48,6 +47,6 @@ def make_direct(
     if space.vector or space.carrier == "f32":
         return measurement
     measurement.__class__ = DirectMeasurement
-    low, high = INTEGERS.get(space.carrier, (None, None))
+    low, high = INTEGER_RANGES.get(space.carrier, (None, None))
     measurement._direct = (int if space.integer else float, low, high, release)
     return measurement

@@ -5,25 +5,18 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-import opendp.prelude as dp
+from opendp.core import measurement_invoke, measurement_map
+from opendp.measurements import make_user_measurement
+from opendp.mod import OdometerQueryable
 
 from opendp_optimal.budget.filters import CgpFilter, Filter, GpFilter, check_reach
+from opendp_optimal.checks import positive
+from opendp_optimal.errors import BudgetError
 from opendp_optimal.exact.numbers import float_down, float_up
-from opendp_optimal_geo._checks import positive
-from opendp_optimal_geo._opendp import (
-    OdometerQueryable,
-    as_gaussian,
-    make_user_measurement,
-    measurement_invoke,
-    measurement_map,
-    spaces,
-)
+from opendp_optimal.measure import dp
+from opendp_optimal.measure.anatomy import as_gaussian, spaces
 
 __all__ = ["BudgetError", "filter_context", "make_filter"]
-
-
-class BudgetError(ValueError):
-    """A query costs more than is left. Nothing was charged; cheaper queries still run."""
 
 
 class _FilteredData(OdometerQueryable):

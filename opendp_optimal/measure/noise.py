@@ -7,24 +7,23 @@ from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import Any
 
-import opendp.prelude as dp
-
 from opendp_optimal.losses.base import Loss
+from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import (
-    assert_features,
     assert_honest,
     make_measurement,
-    partial,
+    require_features,
 )
 from opendp_optimal.measure.direct import make_direct
 from opendp_optimal.measure.guarantee import Design, design_for, integer_sensitivity, proved
 from opendp_optimal.measure.maps import Guarantee
 from opendp_optimal.measure.release import grid_for, releaser
 from opendp_optimal.measure.space import Space, space_of
+from opendp_optimal.measure.waiting import defer, to_then
 from opendp_optimal.search import noise as engine
 from opendp_optimal.table import NoiseTable
 
-__all__ = ["make_optimal_noise", "then_optimal_noise"]
+__all__ = ["make_optimal", "make_optimal_noise", "then_optimal_noise"]
 
 LossLike = str | Loss | Callable[[float], float]
 
@@ -81,7 +80,7 @@ def make_optimal_noise(
     >>> isinstance(meas(100), int)
     True
     """
-    assert_features("contrib")
+    require_features("contrib")
     space = space_of(input_domain, input_metric)
     epsilon, delta = _target(d_out)
     design = design_for(space, d_in, epsilon, delta, changed)
@@ -99,7 +98,7 @@ def make_optimal_noise(
     measure: dp.Measure
     privacy_map: Callable[[Any], Any]
     if profile:
-        assert_features("contrib", "honest-but-curious")
+        require_features("contrib", "honest-but-curious")
         measure = dp.smoothed_max_divergence()
 
         def privacy_map(d: Any) -> Any:
@@ -127,43 +126,8 @@ def make_optimal_noise(
     return measurement
 
 
-def then_optimal_noise(
-    d_in: float,
-    d_out: float | tuple[float, float],
-    *,
-    loss: LossLike = "l1",
-    gap: float = 1e-3,
-    changed: int | None = None,
-    profile: bool = False,
-    cache: bool = True,
-) -> Any:
-    """Chain :func:`make_optimal_noise` after a transformation or a metric space.
-
-    ``d_in`` is the sensitivity of the value the noise is added to, as in ``then_canonical_noise``:
-    ``transformation.map(...)``.
-
-    >>> import opendp.prelude as dp
-    >>> from opendp_optimal import then_optimal_noise
-    >>> dp.enable_features("contrib")
-    >>> space = dp.vector_domain(dp.atom_domain(T=str)), dp.symmetric_distance()
-    >>> count = space >> dp.t.then_count()
-    >>> meas = count >> then_optimal_noise(count.map(1), (1.0, 1e-6))
-    >>> meas.map(1)
-    (1.0, 1e-06)
-    """
-    return partial(
-        lambda input_domain, input_metric: make_optimal_noise(
-            input_domain,
-            input_metric,
-            d_in,
-            d_out,
-            loss=loss,
-            gap=gap,
-            changed=changed,
-            profile=profile,
-            cache=cache,
-        )
-    )
+then_optimal_noise = to_then(make_optimal_noise)
+make_optimal = defer(make_optimal_noise, "make_optimal", without=["profile"])
 
 
 def _target(d_out: Any) -> tuple[float, float]:

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opendp_optimal.measure.space import INTEGERS, Space
+from opendp_optimal.measure.space import INTEGER_RANGES, Space
 from opendp_optimal.table import NoiseTable
 
 LARGEST = {"f64": sys.float_info.max, "f32": float(np.finfo(np.float32).max)}
@@ -150,7 +150,7 @@ def _slowly(x: npt.NDArray[np.float64], noise: list[int], bits: int) -> npt.NDAr
 
 def _integer(space: Space, table: NoiseTable, grid: Grid) -> Callable[[int], int]:
     draw, steps, bits = table.draw, grid.steps, grid.bits
-    low, high = INTEGERS[space.carrier]
+    low, high = INTEGER_RANGES[space.carrier]
     fine, coarse = max(bits, 0), max(-bits, 0)
     half = ((1 << fine) >> 1) + ((1 << coarse) >> 1)
 
@@ -165,7 +165,7 @@ def _integer(space: Space, table: NoiseTable, grid: Grid) -> Callable[[int], int
 
 def _integers(space: Space, table: NoiseTable, grid: Grid) -> Callable[[Any], npt.NDArray[Any]]:
     draw, steps, bits = table.draw, grid.steps, grid.bits
-    low, high = INTEGERS[space.carrier]
+    low, high = INTEGER_RANGES[space.carrier]
     fine, coarse = max(bits, 0), max(-bits, 0)
     half = ((1 << fine) >> 1) + ((1 << coarse) >> 1)
     kind = np.dtype(

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import opendp.prelude as dp
+from opendp_optimal.measure import dp
 
 FLOATS = ("f32", "f64")
-INTEGERS = {
+INTEGER_RANGES = {
     "i8": (-(2**7), 2**7 - 1),
     "i16": (-(2**15), 2**15 - 1),
     "i32": (-(2**31), 2**31 - 1),
@@ -38,7 +38,7 @@ class Space:
     @property
     def integer(self) -> bool:
         """Whether the data are integers."""
-        return self.carrier in INTEGERS
+        return self.carrier in INTEGER_RANGES
 
     @property
     def vector(self) -> bool:
@@ -118,7 +118,7 @@ def _carrier(atom: dp.Domain, domain: dp.Domain) -> str:
             raise ValueError(
                 f"input_domain ({domain}) may hold NaN: use atom_domain(T=..., nan=False)"
             )
-    elif carrier not in INTEGERS:
-        known = ", ".join([*FLOATS, *INTEGERS])
+    elif carrier not in INTEGER_RANGES:
+        known = ", ".join([*FLOATS, *INTEGER_RANGES])
         raise ValueError(f"input_domain ({domain}) must hold one of {known}")
     return carrier

@@ -1,23 +1,91 @@
-"""The Context API: ``context.query().<...>.optimal().release()``.
+"""What waits in a chain: for its input space, for a budget, for the measurement before it.
+
+``then_`` functions wait for a domain and a metric (:func:`to_then`). ``.optimal()`` in the Context
+API waits for its distance and its budget (:func:`defer`).
 
 OpenDP finds a missing parameter by binary search, one construction at a time: that would be sixty
 linear programmes. Here the measurement is built once, when the query is resolved and its own
 budget is known. :class:`Deferred` is what stands in the chain until then: a partial chain, so
 that OpenDP asks it to ``fix`` itself, and a transformation by type, so that Python offers it
-``chain >> deferred`` first.
+``chain >> deferred`` first. :class:`Postprocess` waits for the measurement on its left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, NoReturn, ParamSpec
 
-import opendp.prelude as dp
+from opendp_optimal.measure import dp
+from opendp_optimal.measure._opendp import PartialChain, partial
+from opendp_optimal.measure.direct import DirectMeasurement
 
-from opendp_optimal.measure._opendp import PartialChain, enroll, guard_budget
-from opendp_optimal.measure.noise import LossLike, make_optimal_noise
+__all__ = ["Deferred", "Postprocess", "defer", "to_then"]
 
-__all__ = ["Deferred", "make_optimal"]
+P = ParamSpec("P")
+
+
+def to_then(make: Callable[Concatenate[dp.Domain, dp.Metric, P], Any]) -> Callable[P, Any]:
+    """Turn a ``make_`` function into its ``then_`` function, for use after ``>>``.
+
+    :param make: takes ``(input_domain, input_metric, ...)``.
+
+    >>> from opendp_optimal import make_optimal_noise
+    >>> to_then(make_optimal_noise).__name__
+    'then_optimal_noise'
+    """
+    whole = inspect.signature(make)
+    rest = whole.replace(parameters=list(whole.parameters.values())[2:], return_annotation="Any")
+
+    def then(*args: P.args, **kwargs: P.kwargs) -> Any:
+        rest.bind(*args, **kwargs)  # a wrong argument is named now, not when the chain is built
+        return partial(lambda domain, metric: make(domain, metric, *args, **kwargs))
+
+    told = f"Chain :func:`{make.__name__}` after a transformation or a metric space."
+    more = f"Its arguments are those of :func:`{make.__name__}` after the first two."
+    named: Callable[P, Any] = _named(
+        then, make, make.__name__.replace("make_", "then_", 1), rest, told, more
+    )
+    return named
+
+
+def defer(
+    make: Callable[..., dp.Measurement], name: str, *, without: Sequence[str] = ()
+) -> Callable[..., Deferred]:
+    """Turn a constructor with ``d_in`` and ``d_out`` into one that waits for its query's.
+
+    :param make: takes ``(input_domain, input_metric, d_in, d_out, *, ...)``.
+    :param name: what the new constructor is called.
+    :param without: keywords that have no meaning in a query.
+    """
+    whole = inspect.signature(make)
+    left_out = {"d_in", "d_out", *without}
+    parameters = [p for p in whole.parameters.values() if p.name not in left_out]
+    rest = whole.replace(parameters=parameters, return_annotation="Deferred")
+
+    def waiting(input_domain: dp.Domain, input_metric: dp.Metric, **options: Any) -> Deferred:
+        rest.bind(input_domain, input_metric, **options)
+
+        def build(domain: dp.Domain, metric: dp.Metric, d_in: Any, d_out: Any) -> dp.Measurement:
+            return make(domain, metric, d_in, d_out, **options)
+
+        return Deferred((input_domain, input_metric), build)
+
+    told = f"Wait for the distance and the budget of a query, then :func:`{make.__name__}`."
+    more = f"For the Context API. The options are those of :func:`{make.__name__}`."
+    named: Callable[..., Deferred] = _named(waiting, make, name, rest, told, more)
+    return named
+
+
+def _named(
+    function: Any, make: Any, name: str, signature: inspect.Signature, told: str, more: str
+) -> Any:
+    """Give a function the name, place, signature and words of one that was written by hand."""
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = make.__module__
+    function.__doc__ = f"{told}\n\n    {more}\n    "
+    function.__signature__ = signature
+    return function
 
 
 class Deferred(PartialChain, dp.Transformation):
@@ -91,51 +159,6 @@ class Deferred(PartialChain, dp.Transformation):
         return f"Deferred(after={self._left!r})"
 
 
-def make_optimal(
-    input_domain: dp.Domain,
-    input_metric: dp.Metric,
-    *,
-    loss: LossLike = "l1",
-    gap: float = 1e-3,
-    changed: int | None = None,
-    cache: bool = True,
-) -> Deferred:
-    """Add optimal noise with whatever budget the query has; for the Context API.
-
-    Registered there as ``optimal``. The options are those of
-    :func:`~opendp_optimal.make_optimal_noise`.
-
-    :param input_domain: domain of the value the noise is added to.
-    :param input_metric: metric of the value the noise is added to.
-    :param loss: what to minimise.
-    :param gap: the largest acceptable relative gap to the proven lower bound.
-    :param changed: for vectors, the most coordinates that can differ between neighbours; needs the
-        feature "honest-but-curious" where nothing proves it.
-    :param cache: whether solved tables are kept on disk.
-
-    >>> import opendp.prelude as dp
-    >>> import opendp_optimal
-    >>> dp.enable_features("contrib")
-    >>> context = dp.Context.compositor(
-    ...     data=[1.0, 2.0, 3.0],
-    ...     privacy_unit=dp.unit_of(contributions=1),
-    ...     privacy_loss=dp.loss_of(epsilon=1.0, delta=1e-7),
-    ...     split_evenly_over=1,
-    ...     domain=dp.vector_domain(dp.atom_domain(T=float, nan=False)),
-    ... )
-    >>> answer = context.query().clamp((0.0, 10.0)).sum().optimal().release()
-    >>> isinstance(answer, float)
-    True
-    """
-
-    def build(domain: dp.Domain, metric: dp.Metric, d_in: Any, d_out: Any) -> dp.Measurement:
-        return make_optimal_noise(
-            domain, metric, d_in, d_out, loss=loss, gap=gap, changed=changed, cache=cache
-        )
-
-    return Deferred((input_domain, input_metric), build)
-
-
 def _budget(d_out: Any, output_measure: dp.Measure | None) -> Any:
     if output_measure is None:
         return d_out
@@ -148,5 +171,39 @@ def _budget(d_out: Any, output_measure: dp.Measure | None) -> Any:
     return d_out
 
 
-guard_budget(Deferred)
-enroll(make_optimal, "optimal")
+class Postprocess(DirectMeasurement):
+    """Post-processing that looks at the measurement it goes after: write ``after``.
+
+    By type a measurement, so that Python offers it ``measurement >> postprocess`` first; it can do
+    nothing else that a measurement can.
+    """
+
+    _type_ = dp.Measurement._type_
+
+    def __del__(self) -> None:
+        """Free nothing: there is nothing behind the pointer."""
+
+    def after(self, measurement: dp.Measurement) -> dp.Measurement:
+        """Post-process a measurement.
+
+        :param measurement: what comes before.
+        """
+        raise NotImplementedError
+
+    def __rrshift__(self, measurement: Any) -> dp.Measurement:
+        """Post-process a measurement."""
+        if not isinstance(measurement, dp.Measurement) or isinstance(measurement, Postprocess):
+            raise ValueError(f"{type(self).__name__.lower()} goes after a measurement")
+        return self.after(measurement)
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("this waits for its mechanism: write measurement >> ...")
+
+    __call__ = invoke = map = check = __rshift__ = _refuse
+    input_domain = input_metric = output_measure = property(_refuse)
+    input_space = function = output_distance_type = property(_refuse)
+    input_distance_type = input_carrier_type = property(_refuse)
+
+    def __repr__(self) -> str:
+        """Show what it is."""
+        return f"{type(self).__name__}(waiting for a measurement)"

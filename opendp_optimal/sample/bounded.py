@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from opendp_optimal.sample.weights import Sampler
+from opendp_optimal.sample.weights import WeightedSampler
 from opendp_optimal.sample.words import Source, one_below
 
 
@@ -22,7 +22,7 @@ class Shifting:
     For every shift, answers up to ``k * step`` grid steps apart lie at most k cells apart.
     """
 
-    rows: Sequence[Sampler]
+    rows: Sequence[WeightedSampler]
     start: int
     step: int
     telling: bool
@@ -42,7 +42,7 @@ class Shifting:
 class Rounding:
     """Unequal bins: round at random, without bias, to an end of the answer's bin, then draw."""
 
-    rows: Sequence[Sampler]
+    rows: Sequence[WeightedSampler]
     ends: Sequence[int]
     telling: bool
 
@@ -60,7 +60,7 @@ class Rounding:
 class Listed:
     """Integers from ``start`` on: each has its own row."""
 
-    rows: Sequence[Sampler]
+    rows: Sequence[WeightedSampler]
     start: int
 
     def draw(self, answer: int, source: Source = os.urandom) -> int:

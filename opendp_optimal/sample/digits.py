@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from opendp_optimal.exact.exponentials import exp_bounds
 from opendp_optimal.sample.strips import BEYOND_SHIFT, FIRST_BEYOND, SLOTS, Shape, envelope, slots
 from opendp_optimal.sample.words import Source
-from opendp_optimal_geo.exponential import exp_bounds
 
 _MORE = 64
 

@@ -13,13 +13,13 @@ the few draws that are closer than that are settled in exact arithmetic with mor
 from __future__ import annotations
 
 import math
-import os
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.exact.exponentials import exp_many
 from opendp_optimal.sample.digits import Digits, below, settle, settle_beyond
 from opendp_optimal.sample.strips import (
     FIRST_BEYOND,
@@ -29,13 +29,7 @@ from opendp_optimal.sample.strips import (
     keep_factors,
     packed,
 )
-from opendp_optimal.sample.words import Source, words
-from opendp_optimal_geo.exponential import exp_many
-
-try:  # The same kind of generator as OpenDP's own, ten times as fast as the kernel's.
-    from ssl import RAND_bytes as secure_bytes
-except ImportError:  # pragma: no cover
-    secure_bytes = os.urandom
+from opendp_optimal.sample.words import Source, random_words, secure_bytes
 
 Integers = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -57,35 +51,35 @@ LARGEST_DIMENSION = 16
 _STRETCHES = (1.0 + 2.0**-8, 1.0 + 2.0**-5, 1.25, 2.0, 4.0, 16.0)
 
 
-def gaussian_noise(rate: Rates, count: int, *, source: Source = secure_bytes) -> Integers:
+def gaussian_integers(rate: Rates, count: int, *, source: Source = secure_bytes) -> Integers:
     """Draw Gaussian variables of variance ``1 / (2 * rate)``, rounded to integers.
 
     :param rate: one for all, or one for each draw; a float is taken as the exact number it is
     :param count: number of draws
     :param source: gives so many random bytes; only a cryptographic one makes a release private
 
-    >>> z = gaussian_noise(0.5 / 100.0**2, 10_000)
+    >>> z = gaussian_integers(0.5 / 100.0**2, 10_000)
     >>> 95 < float(z.std()) < 105
     True
     """
     return _draw("gaussian", rate, count, source)
 
 
-def laplace_noise(rate: Rates, count: int, *, source: Source = secure_bytes) -> Integers:
+def laplace_integers(rate: Rates, count: int, *, source: Source = secure_bytes) -> Integers:
     """Draw integers with probabilities proportional to ``exp(-rate * abs(z))``.
 
     :param rate: one for all, or one for each draw; a float is taken as the exact number it is
     :param count: number of draws
     :param source: gives so many random bytes; only a cryptographic one makes a release private
 
-    >>> z = laplace_noise(0.01, 10_000)
+    >>> z = laplace_integers(0.01, 10_000)
     >>> 90 < float(abs(z).mean()) < 110
     True
     """
     return _draw("laplace", rate, count, source)
 
 
-def planar_laplace_noise(
+def laplace_vectors(
     rate: Rates, count: int, dimension: int = 2, *, source: Source = secure_bytes
 ) -> Integers:
     """Draw integer vectors with probabilities proportional to ``exp(-rate * length)``.
@@ -98,13 +92,13 @@ def planar_laplace_noise(
     :param dimension: their length, at most 16
     :param source: gives so many random bytes; only a cryptographic one makes a release private
 
-    >>> planar_laplace_noise(0.01, 5).shape
+    >>> laplace_vectors(0.01, 5).shape
     (5, 2)
     """
     if not 1 <= dimension <= LARGEST_DIMENSION:
         raise ValueError(f"dimension ({dimension}) must be in [1, {LARGEST_DIMENSION}]")
     if dimension == 1:
-        return laplace_noise(rate, count, source=source)[:, None]
+        return laplace_integers(rate, count, source=source)[:, None]
     rates = np.broadcast_to(np.asarray(rate, np.float64), (count,))
     out = np.empty((count, dimension), np.int64)
     for start in range(0, count, CHUNK):
@@ -126,7 +120,7 @@ def _propose_vectors(
     lengths = np.sqrt((z.astype(np.float64) ** 2).sum(axis=1))
     excess = np.maximum(rates * lengths - slow * np.abs(z).sum(axis=1), 0.0)
     chance = exp_many(excess)
-    drawn = words(count, source)
+    drawn = random_words(count, source)
     uniform = (drawn >> np.uint64(11)) * 2.0**-53
     kept = uniform < chance
     for i in np.flatnonzero(np.abs(uniform - chance) < TOLERANCE).tolist():
@@ -154,7 +148,7 @@ def smallest_rate(*, pure: bool) -> float:
 
     :param pure: for Laplace noise in place of Gaussian noise
 
-    >>> len(gaussian_noise(smallest_rate(pure=False), 3))
+    >>> len(gaussian_integers(smallest_rate(pure=False), 3))
     3
     """
     scale = (LARGEST_UNIT - 2) / envelope("laplace" if pure else "gaussian").width
@@ -215,7 +209,7 @@ def _propose(
     are the place.
     """
     bits = FINE_BITS if int(units.max()) >> (64 - FINE_BITS) == 0 else PLACE_BITS
-    word = words(len(z), source).astype("<u8", copy=False)
+    word = random_words(len(z), source).astype("<u8", copy=False)
     slot = word.view("<u2")[::4].astype(np.intp)
     digit = word.view(np.uint8)[2::8]
     found = packed(shape, stretch).take(slot)
@@ -251,7 +245,7 @@ def _look_closer(
     unit, rate = _pick(units, which), _pick(rates, which)
     strips, digits = strip[which].astype(np.int64), word.view(np.uint8)[2::8][which]
     places = word[which] >> np.uint64(64 - bits)
-    more = words(len(which), source)
+    more = random_words(len(which), source)
     beyond = slot[which] >= FIRST_BEYOND
     inner = np.where(strips >= 0, strips, -strips - 1)
     if shape == "gaussian":

@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal_geo.exponential import exp_bounds
+from opendp_optimal.exact.exponentials import exp_bounds
 
 Shape = Literal["gaussian", "laplace"]
 

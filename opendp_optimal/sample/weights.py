@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opendp_optimal.arrays import frozen_array
-from opendp_optimal.sample.words import Source, one_word, uniform_below, words
+from opendp_optimal.sample.words import Source, one_word, random_words, uniform_below
 
 Integers = NDArray[np.int64]
 
@@ -18,11 +18,11 @@ _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Sampler:
+class WeightedSampler:
     """Draws k with probability weights[k] / 2^62; the weights must add up to 2^62 exactly.
 
     >>> import numpy as np
-    >>> Sampler.of(np.array([0, 1 << 62, 0])).draw(3).tolist()
+    >>> WeightedSampler.of(np.array([0, 1 << 62, 0])).draw(3).tolist()
     [1, 1, 1]
     """
 
@@ -30,12 +30,12 @@ class Sampler:
     as_list: list[int]
 
     @staticmethod
-    def of(weights: Integers) -> Sampler:
+    def of(weights: Integers) -> WeightedSampler:
         """Prepare the cumulative weights."""
         cumulative = np.cumsum(weights, dtype=np.int64)
         if len(weights) == 0 or weights.min() < 0 or int(cumulative[-1]) != 1 << 62:
             raise ValueError("weights must be non-negative and add up to 2^62")
-        return Sampler(frozen_array(cumulative), cumulative.tolist())
+        return WeightedSampler(frozen_array(cumulative), cumulative.tolist())
 
     def draw_one(self, source: Source = os.urandom) -> int:
         """One draw."""
@@ -46,7 +46,7 @@ class Sampler:
         out = np.empty(count, np.int64)
         for start in range(0, count, _CHUNK):
             part = out[start : start + _CHUNK]
-            places = (words(len(part), source) >> np.uint64(2)).astype(np.int64)
+            places = (random_words(len(part), source) >> np.uint64(2)).astype(np.int64)
             part[:] = np.searchsorted(self.cumulative, places, side="right")
         return out
 

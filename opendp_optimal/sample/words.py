@@ -12,6 +12,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+try:  # The same kind of generator as OpenDP's own, ten times as fast as the kernel's.
+    from ssl import RAND_bytes as secure_bytes
+except ImportError:  # pragma: no cover
+    secure_bytes = os.urandom
+
+__all__ = ["Source", "one_below", "one_word", "random_words", "secure_bytes", "uniform_below"]
+
 Words = NDArray[np.uint64]
 Source = Callable[[int], bytes]
 
@@ -24,7 +31,7 @@ def one_word(source: Source = os.urandom) -> int:
     return int.from_bytes(data, "little")
 
 
-def words(count: int, source: Source = os.urandom) -> Words:
+def random_words(count: int, source: Source = os.urandom) -> Words:
     """Independent uniform 64-bit words."""
     data = source(8 * count)
     if len(data) != 8 * count:
@@ -53,10 +60,10 @@ def uniform_below(bound: int, count: int, source: Source = os.urandom) -> NDArra
     if not 1 <= bound <= 1 << 62:
         raise ValueError(f"bound ({bound}) must be in [1, 2^62]")
     even = np.uint64((1 << 64) - (1 << 64) % bound - 1)
-    drawn = words(count, source)
+    drawn = random_words(count, source)
     uneven = np.flatnonzero(drawn > even)
     while len(uneven):
         drawn = drawn.copy()
-        drawn[uneven] = words(len(uneven), source)
+        drawn[uneven] = random_words(len(uneven), source)
         uneven = uneven[drawn[uneven] > even]
     return (drawn % np.uint64(bound)).astype(np.int64)

@@ -14,7 +14,7 @@ from opendp_optimal.certify import channel as proofs
 from opendp_optimal.errors import CertificateError, GapWarning, SolverError
 from opendp_optimal.exact.numbers import float_up
 from opendp_optimal.losses.base import Loss
-from opendp_optimal.losses.names import named_loss
+from opendp_optimal.losses.names import loss_of
 from opendp_optimal.model.bounded import MOST_WEIGHTS, check_size
 from opendp_optimal.model.channel import ChannelProblem, Integers
 from opendp_optimal.problem.bounded import BoundedProblem
@@ -106,7 +106,7 @@ def solve_bounded(
         sensitivity=sensitivity,
         low=low,
         high=high,
-        loss=named_loss(loss),
+        loss=loss_of(loss),
         prior=None if prior is None else tuple(prior),
         cap=cap,
         integer=integer,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from opendp_optimal.errors import GapWarning
 from opendp_optimal.losses.base import Loss
-from opendp_optimal.losses.names import named_loss
+from opendp_optimal.losses.names import loss_of
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
@@ -69,7 +69,7 @@ def solve(
     problem = NoiseProblem(
         epsilon=epsilon,
         delta=delta,
-        loss=named_loss(loss),
+        loss=loss_of(loss),
         integer_sensitivity=integer_sensitivity,
         symmetric=symmetric,
         monotone=monotone,

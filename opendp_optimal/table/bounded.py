@@ -23,7 +23,7 @@ from opendp_optimal.model import bounded as model
 from opendp_optimal.model.channel import ChannelProblem
 from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.sample.bounded import Adding, Listed, Rounding, Shifting
-from opendp_optimal.sample.weights import Sampler
+from opendp_optimal.sample.weights import WeightedSampler
 from opendp_optimal.table.base import Table
 from opendp_optimal.table.bounded_fields import check_fields
 from opendp_optimal.table.clamped import Clamped
@@ -319,7 +319,7 @@ class BoundedTable(Table):
         problem = self.problem
         if self.clamped is not None:
             return self.clamped.mechanism()
-        rows = tuple(Sampler.of(row) for row in self.weights)
+        rows = tuple(WeightedSampler.of(row) for row in self.weights)
         if problem.integer:
             return Listed(rows, int(problem.low))
         unit = Fraction(2) ** self.bits

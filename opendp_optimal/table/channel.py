@@ -14,7 +14,7 @@ from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.model.channel import ChannelProblem
 from opendp_optimal.model.channel_request import ChannelRequest
-from opendp_optimal.sample.weights import Sampler
+from opendp_optimal.sample.weights import WeightedSampler
 from opendp_optimal.table.base import Certified
 
 Integers = NDArray[np.int64]
@@ -87,8 +87,8 @@ class ChannelTable(Certified):
             raise CertificateError(f"lower ({lower}) is above upper ({upper})")
 
     @cached_property
-    def _samplers(self) -> tuple[Sampler, ...]:
-        return tuple(Sampler.of(row) for row in self.weights)
+    def _samplers(self) -> tuple[WeightedSampler, ...]:
+        return tuple(WeightedSampler.of(row) for row in self.weights)
 
     def draw(self, x: int) -> int:
         """The output for input x, from the secure source."""

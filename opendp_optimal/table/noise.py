@@ -32,7 +32,7 @@ from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.losses.base import LatticeCost, Loss, parse
 from opendp_optimal.problem.noise import NoiseProblem
-from opendp_optimal.sample.weights import Sampler, spread_over_cells
+from opendp_optimal.sample.weights import WeightedSampler, spread_over_cells
 from opendp_optimal.sample.words import one_below
 from opendp_optimal.table.base import Table
 
@@ -261,15 +261,17 @@ class NoiseTable(Table):
         return high
 
     @cached_property
-    def _sampler(self) -> Sampler:
+    def _sampler(self) -> WeightedSampler:
         """Lattice points first, then the atom, then the right and the left tail."""
         ends = [0, 0] if self.tail is None else [self.tail.weight, self.tail.weight]
-        return Sampler.of(np.concatenate([self.weights, [self.atom, *ends]]).astype(np.int64))
+        return WeightedSampler.of(
+            np.concatenate([self.weights, [self.atom, *ends]]).astype(np.int64)
+        )
 
     @cached_property
-    def _tail_sampler(self) -> Sampler:
+    def _tail_sampler(self) -> WeightedSampler:
         assert self.tail is not None
-        return Sampler.of(np.append(self.tail.weights, self.tail.again))
+        return WeightedSampler.of(np.append(self.tail.weights, self.tail.again))
 
     def _check_steps(self, steps: int) -> None:
         if self.kind == "integer" and steps != 1:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import opendp_optimal
 from opendp_optimal import Loss, advise, plugins
 from opendp_optimal.advisor import Bound, Candidate, Request
-from opendp_optimal.advisor.additive import additive
+from opendp_optimal.advisor.additive import additive_candidates
 from opendp_optimal.known import real as baselines
 
 
@@ -112,7 +112,8 @@ def test_losses_scale_with_the_sensitivity(epsilon, delta, sensitivity, loss) ->
     )
     power = 1 if loss == "l1" else 2
     found = [
-        {c.name: c.loss for c in additive(r) if isinstance(c, Candidate)} for r in (one, other)
+        {c.name: c.loss for c in additive_candidates(r) if isinstance(c, Candidate)}
+        for r in (one, other)
     ]
     assert found[0].keys() == found[1].keys()
     for name, value in found[0].items():

@@ -8,7 +8,7 @@ import pytest
 
 from opendp_optimal import make_optimal_noise
 from opendp_optimal.measure.direct import DirectMeasurement
-from opendp_optimal.measure.space import INTEGERS
+from opendp_optimal.measure.space import INTEGER_RANGES
 
 dp.enable_features("contrib")
 
@@ -39,9 +39,9 @@ def test_same_distribution_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gap < 2 * math.sqrt(math.log(4e9) / (2 * 4000))
 
 
-@pytest.mark.parametrize("carrier", INTEGERS)
+@pytest.mark.parametrize("carrier", INTEGER_RANGES)
 def test_out_of_range_and_other_types_as_in_opendp(carrier: str) -> None:
-    low, high = INTEGERS[carrier]
+    low, high = INTEGER_RANGES[carrier]
     space = dp.atom_domain(T=carrier), dp.absolute_distance(T=float)
     meas = make_optimal_noise(*space, 1.0, (1.0, 1e-3))
     assert low <= meas(low) <= high

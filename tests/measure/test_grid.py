@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import opendp_optimal
 from opendp_optimal import make_optimal_noise
 from opendp_optimal.measure.release import LARGEST, Grid, grid_for, releaser
-from opendp_optimal.measure.space import INTEGERS, Space
+from opendp_optimal.measure.space import INTEGER_RANGES, Space
 from opendp_optimal.table import NoiseTable
 
 dp.enable_features("contrib", "honest-but-curious")
@@ -123,10 +123,10 @@ def test_single_precision_stays_finite() -> None:
     assert make_optimal_noise(*vectors, 1.0, (1.0, 1e-6), changed=1)([-math.inf]) == [-largest]
 
 
-@pytest.mark.parametrize("carrier", INTEGERS)
+@pytest.mark.parametrize("carrier", INTEGER_RANGES)
 @pytest.mark.parametrize("noise", [0, 1, -1, 2**40, -(2**40), 2**62, -(2**62)])
 def test_integers_stop_at_the_ends_of_their_type(carrier: str, noise: int) -> None:
-    low, high = INTEGERS[carrier]
+    low, high = INTEGER_RANGES[carrier]
     table, grid = Fixed(noise), Grid(0, 0, 1, 1)
     table.kind = "integer"
     values = [low, low + 1, 0, high - 1, high]

@@ -11,7 +11,7 @@ from opendp.mod import OpenDPException
 
 import opendp_optimal
 from opendp_optimal import make_optimal_noise, then_optimal_noise
-from opendp_optimal.measure.space import INTEGERS
+from opendp_optimal.measure.space import INTEGER_RANGES
 
 dp.enable_features("contrib", "honest-but-curious")
 
@@ -32,13 +32,13 @@ def test_the_designed_distance_costs_the_target(d_in: float, d_out: tuple[float,
     assert isinstance(meas(1.0), float)
 
 
-@pytest.mark.parametrize("carrier", INTEGERS)
+@pytest.mark.parametrize("carrier", INTEGER_RANGES)
 @pytest.mark.parametrize("d_in", [1, 2, 100])
 def test_every_integer_type(carrier: str, d_in: int) -> None:
     space = dp.atom_domain(T=carrier), dp.absolute_distance(T=float)
     meas = make_optimal_noise(*space, float(d_in), (1.0, 1e-3))
     assert meas.map(float(d_in)) == (1.0, 1e-3)
-    low, high = INTEGERS[carrier]
+    low, high = INTEGER_RANGES[carrier]
     assert low <= meas(5) <= high
 
 

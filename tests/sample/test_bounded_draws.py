@@ -8,12 +8,12 @@ import pytest
 from opendp_optimal import solve_bounded
 from opendp_optimal.exact.numbers import BITS, exp_bounds
 from opendp_optimal.sample.bounded import Listed, Rounding, Shifting
-from opendp_optimal.sample.weights import Sampler
+from opendp_optimal.sample.weights import WeightedSampler
 
 TOTAL = 1 << 62
 
 
-def words(*values):
+def random_words(*values):
     """A source that gives these words, one after the other."""
     left = list(values)
     return lambda count: left.pop(0).to_bytes(8, "little")
@@ -39,7 +39,7 @@ def law(make, weights, answer, parts):
         for y in range(weights.shape[1]):
             for row in rows:
                 row.output, row.asked = y, False
-            place = mechanism.draw(answer, words(first))
+            place = mechanism.draw(answer, random_words(first))
             (used,) = [row for row in rows if row.asked]
             out[place] = out.get(place, 0) + Fraction(used.row[y], TOTAL * parts)
     assert sum(out.values()) == 1
@@ -102,13 +102,15 @@ def test_rounding_is_private_at_every_pair_of_answers(epsilon, delta):
 
 
 def test_integers_have_a_row_each():
-    rows = [Sampler.of(np.array([TOTAL if y == x else 0 for y in range(3)])) for x in range(3)]
+    rows = [
+        WeightedSampler.of(np.array([TOTAL if y == x else 0 for y in range(3)])) for x in range(3)
+    ]
     mechanism = Listed(rows, 10)
     assert [mechanism.draw(a) for a in (9, 10, 11, 12, 13)] == [10, 10, 11, 12, 12]
 
 
 def test_answers_outside_count_as_the_ends():
-    row = Sampler.of(np.array([0, TOTAL, 0, 0]))
+    row = WeightedSampler.of(np.array([0, TOTAL, 0, 0]))
     shifting = Shifting([row] * 4, 0, 8, False)
     assert {shifting.draw(a) // 16 for a in (-100, 100)} == {0}
     rounding = Rounding([row] * 4, [0, 4, 8, 12], False)
@@ -116,6 +118,6 @@ def test_answers_outside_count_as_the_ends():
 
 
 def test_telling_releases_the_answer():
-    row = Sampler.of(np.array([TOTAL // 2, 0, 0, TOTAL // 2]))
+    row = WeightedSampler.of(np.array([TOTAL // 2, 0, 0, TOTAL // 2]))
     assert Shifting([row] * 2, 0, 8, True).draw(5) == 5
     assert Rounding([row] * 2, [0, 8], True).draw(5) == 5

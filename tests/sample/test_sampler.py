@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from opendp_optimal import solve
-from opendp_optimal.sample.weights import Sampler, spread_over_cells
-from opendp_optimal.sample.words import one_below, uniform_below, words
+from opendp_optimal.sample.weights import WeightedSampler, spread_over_cells
+from opendp_optimal.sample.words import one_below, random_words, uniform_below
 from opendp_optimal.table.noise import NoiseTable
 from tests.strategies import chances
 
@@ -33,7 +33,7 @@ def scripted(*values):
 
 def test_each_word_goes_where_its_cumulative_weight_says():
     weights = np.array([1, 0, 3, (1 << 62) - 4], np.int64)
-    sampler = Sampler.of(weights)
+    sampler = WeightedSampler.of(weights)
     cases = [(0, 0), (1, 2), (3, 2), (4, 3), ((1 << 62) - 1, 3)]
     for place, expected in cases:
         for low_bits in (0, 3):
@@ -44,7 +44,7 @@ def test_each_word_goes_where_its_cumulative_weight_says():
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=50))
 def test_scalar_and_vector_agree(drawn):
-    sampler = Sampler.of(np.array([1 << 60, 1 << 60, 1 << 61], np.int64))
+    sampler = WeightedSampler.of(np.array([1 << 60, 1 << 60, 1 << 61], np.int64))
     together = sampler.draw(len(drawn), scripted(*drawn)).tolist()
     assert together == [sampler.draw_one(scripted(word)) for word in drawn]
 
@@ -82,18 +82,18 @@ def test_offsets_are_centred():
 @pytest.mark.parametrize("weights", [[], [1, 2], [-1, (1 << 62) + 1]])
 def test_weights_must_add_up(weights):
     with pytest.raises(ValueError, match="add up"):
-        Sampler.of(np.array(weights, np.int64))
+        WeightedSampler.of(np.array(weights, np.int64))
 
 
 def test_a_short_or_failing_source_is_an_error():
     with pytest.raises(OSError, match="random source"):
-        words(4, lambda n: b"\0" * (n - 1))
+        random_words(4, lambda n: b"\0" * (n - 1))
 
     def broken(n):
         raise OSError("no randomness")
 
     with pytest.raises(OSError, match="no randomness"):
-        Sampler.of(np.array([1 << 62], np.int64)).draw(1, broken)
+        WeightedSampler.of(np.array([1 << 62], np.int64)).draw(1, broken)
 
 
 def chi_square(table: NoiseTable, draws: np.ndarray) -> float:
@@ -167,16 +167,18 @@ def test_forked_processes_draw_different_words():
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(write, words(64).tobytes())
+        os.write(write, random_words(64).tobytes())
         os._exit(0)
-    mine = words(64).tobytes()
+    mine = random_words(64).tobytes()
     os.waitpid(child, 0)
     assert os.read(read, 512) != mine
 
 
 def test_threads_draw_different_words():
     found = []
-    threads = [threading.Thread(target=lambda: found.append(words(64).tobytes())) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: found.append(random_words(64).tobytes())) for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -8,7 +8,7 @@ from scipy.integrate import trapezoid
 
 from opendp_optimal import Loss
 from opendp_optimal.losses.base import parse
-from opendp_optimal.losses.names import add_loss, loss_names, named_loss
+from opendp_optimal.losses.names import add_loss, loss_names, loss_of
 
 CUSTOM = {
     "convex": lambda x: abs(x) ** 1.5,
@@ -141,7 +141,7 @@ def test_too_small_a_slope_is_refused():
 
 def test_registered_names():
     add_loss(Loss(lambda x: abs(x) ** 1.25, "test-power"))
-    assert named_loss("test-power").name == "test-power"
+    assert loss_of("test-power").name == "test-power"
     assert "test-power" in loss_names()
     with pytest.raises(ValueError, match="taken"):
         add_loss(Loss(lambda x: abs(x) ** 1.5, "test-power"))

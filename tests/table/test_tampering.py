@@ -27,7 +27,7 @@ TABLES = [
     solve(1.0, 0.1, cells=2, gap=10.0, loss=hundredfold, cache=False),
 ]
 
-INTEGERS = st.integers(-(2**62), 2**62) | st.integers(-3, 3)
+INTEGER_RANGES = st.integers(-(2**62), 2**62) | st.integers(-3, 3)
 NUMBERS = st.floats() | st.floats(0.5, 2.0)
 WRONG = st.sampled_from([None, "1", 1.5, math.nan, True, np.float64(1.0), [1]])
 
@@ -37,7 +37,7 @@ def changed_array(draw, array):
     kind = draw(st.sampled_from(["entry", "shorter", "floats", "flat", "list", "scaled"]))
     if kind == "entry" and array.size:
         out = array.copy()
-        out[draw(st.integers(0, array.shape[0] - 1))] += draw(INTEGERS)
+        out[draw(st.integers(0, array.shape[0] - 1))] += draw(INTEGER_RANGES)
         return out
     if kind == "scaled":
         return array * draw(st.integers(-2, 3))
@@ -57,7 +57,7 @@ def changed_value(draw, value):
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
-        return value + draw(INTEGERS)
+        return value + draw(INTEGER_RANGES)
     if isinstance(value, float):
         return value * draw(NUMBERS)
     if isinstance(value, Loss):

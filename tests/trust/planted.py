@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from opendp_optimal import NoiseTable, solve
-from opendp_optimal.sample.weights import Sampler
+from opendp_optimal.sample.weights import WeightedSampler
 
 STEPS = 4097
 
@@ -84,7 +84,7 @@ def moved(table: NoiseTable) -> Callable[[Any, int], Any]:
     part = int(weights[table.radius]) // 8
     weights[table.radius] -= part
     weights[-1] += part
-    sampler = Sampler.of(weights)
+    sampler = WeightedSampler.of(weights)
     return lambda x, count: x + sampler.draw(count) - table.radius
 
 

@@ -17,7 +17,7 @@ from opendp_optimal import (
     then_optimal_bounded_noise,
     then_optimal_noise,
 )
-from opendp_optimal.measure import _opendp, bounded, noise
+from opendp_optimal.measure import bounded, noise
 from opendp_optimal.measure import guarantee as design
 from opendp_optimal.measure.space import Space, space_of
 
@@ -143,34 +143,6 @@ def test_who_hides_the_whole_range_hides_any_distance(d_in, beyond):
     else:
         with pytest.raises(ValueError, match="designed for"):
             pair(20)
-
-
-def query(wanted, left, measure="Approximate<MaxDivergence>"):
-    """A query of a context with so much budget left."""
-    context = SimpleNamespace(d_out=1, d_mids=None, remaining_privacy_loss=lambda: left)
-    kind = SimpleNamespace(type=measure)
-    return SimpleNamespace(_d_out=wanted, _context=context, _output_measure=kind)
-
-
-@pytest.mark.parametrize(
-    "wanted", [(1.0, 0.0), (0.5, 0.0), (0.0, 0.0), (1.0 + 5e-10, 0.0), (1.0 - 1e-12, 0.0)]
-)
-def test_a_budget_may_be_used_to_the_end(wanted):
-    _opendp._check_budget(query(wanted, (1.0, 0.0)))
-
-
-@pytest.mark.parametrize(
-    ("wanted", "left", "words"),
-    [
-        ((1.0 + 1e-8, 0.0), (1.0, 0.0), "epsilon 1, of which 1 is left"),
-        ((1.0, 1e-9), (1.0, 0.0), "delta 1e-09, of which 0 is left"),
-        ((1.0, 1e-9), (1.0, -1e-12), "delta 1e-09, of which 0 is left"),
-        ((2.0, 0.0), (1.5, 0.0), "epsilon 2, of which 1.5 is left"),
-    ],
-)
-def test_and_no_further(wanted, left, words):
-    with pytest.raises(ValueError, match=f"no budget left: .* {words}"):
-        _opendp._check_budget(query(wanted, left))
 
 
 def test_what_only_looks_like_a_space_is_refused():

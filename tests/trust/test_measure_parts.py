@@ -129,7 +129,9 @@ def test_plain_numbers_in_range_take_the_short_way(monkeypatch):
 
 def test_the_ends_of_integers_are_those_of_their_types():
     # Asked anew: tests hold the table as it was when they were read.
-    for carrier, ends in importlib.import_module("opendp_optimal.measure.space").INTEGERS.items():
+    for carrier, ends in importlib.import_module(
+        "opendp_optimal.measure.space"
+    ).INTEGER_RANGES.items():
         kind = np.iinfo({"i": "int", "u": "uint"}[carrier[0]] + carrier[1:].replace("size", "64"))
         assert ends == (kind.min, kind.max)
         assert Space(carrier, "absolute").integer

@@ -17,7 +17,7 @@ from opendp_optimal.measure import release as module
 from opendp_optimal.measure.guarantee import Design, coordinates, design_for, integer_sensitivity
 from opendp_optimal.measure.maps import Guarantee
 from opendp_optimal.measure.release import Grid, grid_for, releaser
-from opendp_optimal.measure.space import INTEGERS, Space
+from opendp_optimal.measure.space import INTEGER_RANGES, Space
 
 TOP = 1.7976931348623157e308
 
@@ -95,9 +95,9 @@ def test_floats_at_the_ends():
     assert module._ldexp(-(1 << 2000), 0) == -math.inf
 
 
-@pytest.mark.parametrize("carrier", INTEGERS)
+@pytest.mark.parametrize("carrier", INTEGER_RANGES)
 def test_integers_saturate(carrier):
-    low, high = INTEGERS[carrier]
+    low, high = INTEGER_RANGES[carrier]
     scalar, vector = Space(carrier, "absolute"), Space(carrier, "l1", 2)
     for value in {low, low + 1, high - 1, high, 5}:
         for noise in (0, 1, -1, 3, -3, 2**40, -(2**40)):
@@ -158,7 +158,7 @@ def test_grids_at_the_ends():
 
 @pytest.mark.parametrize("carrier", ["i64", "u64", "usize"])
 def test_noise_too_long_for_whole_steps_has_a_coarser_grid(carrier):
-    low, high = INTEGERS[carrier]
+    low, high = INTEGER_RANGES[carrier]
     long = Scripted(3, cells=4, radius=2**20)
     edge = Fraction(module.LONGEST_NOISE, long.radius + 1) * long.cells - 2 * long.cells
     assert grid_for(Space(carrier, "absolute"), long, Fraction(math.ceil(edge) - 1)).bits == 0

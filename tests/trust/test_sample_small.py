@@ -7,8 +7,8 @@ import pytest
 
 from opendp_optimal.sample import weights as module
 from opendp_optimal.sample.bounded import Listed, Rounding, Shifting
-from opendp_optimal.sample.weights import Sampler, spread_over_cells
-from opendp_optimal.sample.words import one_below, uniform_below, words
+from opendp_optimal.sample.weights import WeightedSampler, spread_over_cells
+from opendp_optimal.sample.words import one_below, random_words, uniform_below
 
 FULL = 1 << 62
 
@@ -30,15 +30,15 @@ def point(place, count):
     """A sampler that always draws one place."""
     weights = np.zeros(count, np.int64)
     weights[place] = FULL
-    return Sampler.of(weights)
+    return WeightedSampler.of(weights)
 
 
 def test_words_are_the_bytes_of_the_source():
-    assert words(3, scripted(1, 2**64 - 1, 7)).tolist() == [1, 2**64 - 1, 7]
-    assert words(0, scripted()).tolist() == []
+    assert random_words(3, scripted(1, 2**64 - 1, 7)).tolist() == [1, 2**64 - 1, 7]
+    assert random_words(0, scripted()).tolist() == []
     for wrong in (b"", b"\0" * 15, b"\0" * 17):
         with pytest.raises(OSError, match="16 were asked"):
-            words(2, lambda n, wrong=wrong: wrong)
+            random_words(2, lambda n, wrong=wrong: wrong)
 
 
 @pytest.mark.parametrize("bound", [3, 10, 2**33 + 1, 2**61 + 1])
@@ -76,7 +76,7 @@ def test_uniform_below_refuses(bound):
 
 def test_every_place_of_a_small_law():
     weights = np.array([0, 5, 0, 1, FULL - 6, 0], np.int64)
-    sampler = Sampler.of(weights)
+    sampler = WeightedSampler.of(weights)
     for place, expected in [(0, 1), (4, 1), (5, 3), (6, 4), (FULL - 1, 4)]:
         for low in range(4):
             word = place << 2 | low
@@ -86,7 +86,7 @@ def test_every_place_of_a_small_law():
 
 
 def test_draws_in_chunks_lose_and_repeat_nothing(monkeypatch):
-    sampler = Sampler.of(np.full(4, FULL // 4, np.int64))
+    sampler = WeightedSampler.of(np.full(4, FULL // 4, np.int64))
     places = [i % 4 for i in range(11)]
     expected = list(places)
     for chunk in (1, 2, 3, 10, 11, 12):
@@ -102,7 +102,7 @@ def test_chunks_without_a_fixture():
     try:
         module._CHUNK = 3
         source = scripted(*(p * (FULL // 4) << 2 for p in (3, 2, 1, 0, 3, 1, 2)))
-        drawn = Sampler.of(np.full(4, FULL // 4, np.int64)).draw(7, source)
+        drawn = WeightedSampler.of(np.full(4, FULL // 4, np.int64)).draw(7, source)
         assert drawn.tolist() == [3, 2, 1, 0, 3, 1, 2]
     finally:
         module._CHUNK = before
@@ -111,7 +111,7 @@ def test_chunks_without_a_fixture():
 @pytest.mark.parametrize("weights", [[], [FULL - 1], [FULL, 1], [-1, FULL + 1], [FULL, -1, 1]])
 def test_weights_that_are_no_law(weights):
     with pytest.raises(ValueError, match="add up"):
-        Sampler.of(np.array(weights, np.int64))
+        WeightedSampler.of(np.array(weights, np.int64))
 
 
 def test_places_in_a_cell():

@@ -12,7 +12,7 @@ import pytest
 
 from opendp_optimal import make_optimal_noise, solve
 from opendp_optimal.sample.bounded import Listed, Rounding, Shifting
-from opendp_optimal.sample.weights import Sampler
+from opendp_optimal.sample.weights import WeightedSampler
 from tests.trust.mechanisms import REAL, cases
 
 BOUND = 2.0
@@ -145,7 +145,7 @@ def test_draws_of_any_size(asked):
 
 
 def test_draws_that_depend_on_the_answer():
-    rows = [Sampler.of(np.array([1 << 60] * 4)) for _ in range(4)]
+    rows = [WeightedSampler.of(np.array([1 << 60] * 4)) for _ in range(4)]
     sources = [scripted(place) for place in (0, (1 << 62) - 1, 1 << 61, 12345)]
     shifting = Shifting(rows, start=0, step=3, telling=0)
     rounding = Rounding(rows, ends=(0, 3, 6, 9, 12), telling=0)
@@ -171,14 +171,14 @@ def test_pure_noise_takes_one_more_word_for_each_block():
     # noise (blocks passed), and with nothing else.
     table = solve(1.0, 0.0)
     counts = []
-    real = Sampler.draw_one
+    real = WeightedSampler.draw_one
 
     def counting(self, *args):
         counts.append(1)
         return real(self, *args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Sampler, "draw_one", counting)
+        patch.setattr(WeightedSampler, "draw_one", counting)
         for _ in range(2000):
             counts.clear()
             noise = abs(table.draw())

@@ -30,16 +30,14 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
-import opendp.prelude as dp
-
 from opendp_optimal.exact.numbers import float_up
+from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import (
-    assert_features,
-    enroll,
     inner_query,
     make_transformation,
-    partial,
+    require_features,
 )
+from opendp_optimal.measure.waiting import to_then
 
 __all__ = [
     "frame_query",
@@ -182,23 +180,13 @@ def make_frame_histogram(
     )
 
 
-def then_frame_count() -> Any:
-    """Chain :func:`make_frame_count`."""
-    return partial(make_frame_count)
-
-
-def then_frame_sum(column: str, bounds: tuple[float, float]) -> Any:
-    """Chain :func:`make_frame_sum`."""
-    return partial(lambda domain, metric: make_frame_sum(domain, metric, column, bounds))
-
-
-def then_frame_histogram(column: str, categories: Sequence[Any]) -> Any:
-    """Chain :func:`make_frame_histogram`."""
-    return partial(lambda domain, metric: make_frame_histogram(domain, metric, column, categories))
+then_frame_count = to_then(make_frame_count)
+then_frame_sum = to_then(make_frame_sum)
+then_frame_histogram = to_then(make_frame_histogram)
 
 
 def _check(input_domain: Any, input_metric: Any, column: str | None = None) -> None:
-    assert_features("contrib")
+    require_features("contrib")
     if not isinstance(input_domain, dp.LazyFrameDomain):
         raise ValueError(f"input_domain ({input_domain}) must be the domain of a LazyFrame")
     kind = str(input_metric.type) if isinstance(input_metric, dp.Metric) else ""
@@ -265,8 +253,3 @@ def _rows(d_in: Any) -> int:
         if not bound.by and bound.per_group is not None:
             return int(bound.per_group)
     raise ValueError("d_in must hold a bound on contributions overall: Bound(by=[], per_group=...)")
-
-
-enroll(make_frame_count, "frame_count")
-enroll(make_frame_sum, "frame_sum")
-enroll(make_frame_histogram, "frame_histogram")

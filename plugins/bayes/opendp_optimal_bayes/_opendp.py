@@ -9,21 +9,21 @@ import opendp.prelude as dp
 from opendp._internal import _new_pure_function
 
 from opendp_optimal.measure._opendp import (
-    assert_features,
     enroll,
     make_measurement,
     make_transformation,
     partial,
+    require_features,
 )
 
 __all__ = [
-    "assert_features",
     "description",
     "enroll",
     "make_measurement",
     "make_transformation",
     "partial",
     "pure_function",
+    "require_features",
 ]
 
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from opendp_optimal.advisor import Bound, Candidate, Noise, Proposal, Request
-from opendp_optimal.advisor.additive import additive
+from opendp_optimal.advisor.additive import additive_candidates
 from opendp_optimal_bayes.grid import MOST_PARTS, Law
 from opendp_optimal_bayes.noises import GaussianNoise, LaplaceNoise, TableNoise
 from opendp_optimal_bayes.noises import Noise as Distribution
@@ -36,7 +36,7 @@ def within_bounds(request: Request) -> Iterator[Proposal]:
     """
     if request.bounds is None or request.size > MOST_PARTS:
         return
-    for added in additive(replace(request, bounds=None, prior=None)):
+    for added in additive_candidates(replace(request, bounds=None, prior=None)):
         if isinstance(added, Candidate) and added.noise is not None:
             yield from _pair(request, added, added.noise)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import opendp.prelude as dp
 
-from opendp_optimal.measure.space import INTEGERS
+from opendp_optimal.measure.space import INTEGER_RANGES
 from opendp_optimal_bayes._checks import interval
 from opendp_optimal_bayes._opendp import pure_function
 from opendp_optimal_bayes.grid import carrier_of, law_of
@@ -38,7 +38,7 @@ class Clamp(Waiting):
             raise ValueError(f"lo ({low}) and hi ({high}) must be integers after integer noise")
         # Releases are integers of their type, whatever the bounds: so is what is kept of them.
         carrier = carrier_of(measurement)
-        least, most = INTEGERS[carrier]
+        least, most = INTEGER_RANGES[carrier]
         first, last = max(int(low), least), min(int(high), most)
         if first > last:
             raise ValueError(f"lo ({low}) and hi ({high}) must leave integers of {carrier}")

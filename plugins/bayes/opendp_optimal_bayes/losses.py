@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from opendp_optimal.losses.base import Loss
-from opendp_optimal.losses.names import named_loss
+from opendp_optimal.losses.names import loss_of
 from opendp_optimal_bayes._checks import fraction, matrix
 
 LossLike = str | Loss | Callable[[Any, Any], Any] | Sequence[Sequence[Any]]
@@ -30,7 +30,7 @@ def loss_matrix(
     points = [fraction("answers", x) for x in answers]
     chosen = points if actions is None else [fraction("actions", w) for w in actions]
     if isinstance(loss, str | Loss):
-        of = named_loss(loss)
+        of = loss_of(loss)
         if of.name == "l1":
             return [[abs(w - x) for x in points] for w in chosen]
         if of.name == "l2":

@@ -16,14 +16,14 @@ import numpy as np
 import opendp.prelude as dp
 
 from opendp_optimal.exact.numbers import float_down, float_up
-from opendp_optimal.measure.space import INTEGERS, Space, space_of
+from opendp_optimal.measure.space import INTEGER_RANGES, Space, space_of
 from opendp_optimal_bayes._checks import interval, positive, whole
 from opendp_optimal_bayes._opendp import (
-    assert_features,
     enroll,
     make_transformation,
     partial,
     pure_function,
+    require_features,
 )
 from opendp_optimal_bayes.grid import Law
 from opendp_optimal_bayes.noises import LaplaceNoise
@@ -53,13 +53,13 @@ def make_bounded_geometric(
     >>> meas.map(2), 0 <= meas(18) <= 20
     (1.0, True)
     """
-    assert_features("contrib")
+    require_features("contrib")
     space = _scalar(input_domain, input_metric)
     if not space.integer:
         raise ValueError(f"input_domain ({input_domain}) must hold integers")
     low, high = interval(lo, hi)
     for name, value in (("lo", low), ("hi", high)):
-        least, most = INTEGERS[space.carrier]
+        least, most = INTEGER_RANGES[space.carrier]
         if value.denominator != 1 or not least <= value <= most:
             raise ValueError(f"{name} ({value}) must be an integer of the type {space.carrier}")
     scale = laplace_scale(positive("epsilon", epsilon))
@@ -114,7 +114,7 @@ def make_bounded_laplace(
     >>> meas.map(0.5), 0 <= meas(0.9) <= 1
     (2.0, True)
     """
-    assert_features("contrib")
+    require_features("contrib")
     space = _scalar(input_domain, input_metric)
     if space.integer:
         raise ValueError(f"input_domain ({input_domain}) must hold floats")

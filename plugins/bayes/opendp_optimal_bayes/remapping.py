@@ -14,7 +14,7 @@ import numpy as np
 import opendp.prelude as dp
 
 from opendp_optimal.losses.base import Loss
-from opendp_optimal.losses.names import named_loss
+from opendp_optimal.losses.names import loss_of
 from opendp_optimal_bayes._checks import Floats, distribution, floats, fraction
 from opendp_optimal_bayes._opendp import pure_function
 from opendp_optimal_bayes.grid import Law, law_of
@@ -196,7 +196,7 @@ def _costs(loss: LossLike, actions: Floats, law: Law) -> Floats:
     answers = law.steps
     if isinstance(loss, str | Loss):
         error = actions[:, None] - answers
-        of = named_loss(loss)
+        of = loss_of(loss)
         if of.name == "l1":
             return np.abs(error)
         if of.name == "l2":

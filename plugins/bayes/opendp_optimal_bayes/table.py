@@ -10,10 +10,10 @@ from typing import Any
 import opendp.prelude as dp
 
 from opendp_optimal.exact.numbers import float_up
-from opendp_optimal.measure.space import INTEGERS, space_of
-from opendp_optimal.sample.weights import Sampler
+from opendp_optimal.measure.space import INTEGER_RANGES, space_of
+from opendp_optimal.sample.weights import WeightedSampler
 from opendp_optimal_bayes._checks import whole
-from opendp_optimal_bayes._opendp import assert_features, make_measurement, partial
+from opendp_optimal_bayes._opendp import make_measurement, partial, require_features
 from opendp_optimal_bayes.optimal import OptimalChannel
 
 
@@ -49,13 +49,13 @@ def make_optimal_channel(
     >>> meas.map(2), meas(3) in range(4)
     (1.0, True)
     """
-    assert_features("contrib")
+    require_features("contrib")
     space = space_of(input_domain, input_metric)
     if space.vector or not space.integer:
         raise ValueError(f"input_domain ({input_domain}) must hold single integers")
     if not isinstance(optimum, OptimalChannel):
         raise ValueError(f"optimum ({optimum!r}) must come from optimal_channel")
-    least, most = INTEGERS[space.carrier]
+    least, most = INTEGER_RANGES[space.carrier]
     start = whole("lo", lo, least=least)
     size, outputs = optimum.weights.shape
     if start + size - 1 > most:
@@ -64,7 +64,7 @@ def make_optimal_channel(
         raise ValueError(f"actions (of length {len(actions)}) must be {outputs}")
     optimum.verify()
     epsilon = Fraction(optimum.epsilon)
-    rows = [Sampler.of(row) for row in optimum.weights]
+    rows = [WeightedSampler.of(row) for row in optimum.weights]
     released: Sequence[Any] = range(start, start + outputs) if actions is None else tuple(actions)
     far = optimum.distances
     widest = [

@@ -7,7 +7,7 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 
-from opendp_optimal.measure.space import INTEGERS
+from opendp_optimal.measure.space import INTEGER_RANGES
 from opendp_optimal_bayes import (
     clamp,
     geometric_channel,
@@ -29,14 +29,14 @@ def integers_of(carrier):
 
 def ends_of(carrier):
     """Both ends of a type, their neighbours, and the middle, where the sign changes."""
-    least, most = INTEGERS[carrier]
+    least, most = INTEGER_RANGES[carrier]
     middle = (least + most) // 2
     return [least, least + 1, middle, middle + 1, most - 1, most]
 
 
-@pytest.mark.parametrize("carrier", sorted(INTEGERS))
+@pytest.mark.parametrize("carrier", sorted(INTEGER_RANGES))
 def test_every_integer_of_every_type(carrier):
-    space, (least, most) = integers_of(carrier), INTEGERS[carrier]
+    space, (least, most) = integers_of(carrier), INTEGER_RANGES[carrier]
     noisy = make_bounded_geometric(*space, lo=least, hi=most, epsilon=0.1)
     high = make_bounded_geometric(*space, lo=most - 20, hi=most, epsilon=0.1)
     decided = high >> remap()
@@ -52,7 +52,7 @@ def test_every_integer_of_every_type(carrier):
 @pytest.mark.parametrize("carrier", ["i32", "i64", "u32", "u64"])
 @pytest.mark.parametrize("ends", [(0, 2**64 - 1), (-5, 2**63), (-(2**70), 2**70)])
 def test_clamps_that_are_wider_than_the_type(carrier, ends):
-    least, most = INTEGERS[carrier]
+    least, most = INTEGER_RANGES[carrier]
     meas = dp.m.make_laplace(*integers_of(carrier), scale=1.0) >> clamp(*ends)
     for x in ends_of(carrier):
         assert max(least, ends[0]) <= meas(x) <= min(most, ends[1])

@@ -16,7 +16,9 @@ from opendp_optimal.budget.filters import (
     simple_loss,
 )
 from opendp_optimal.measure.guarded import BudgetError, filter_context, make_filter
-from opendp_optimal.sample.integers import gaussian_noise, laplace_noise, planar_laplace_noise
+from opendp_optimal.sample.integers import gaussian_integers as gaussian_noise
+from opendp_optimal.sample.integers import laplace_integers as laplace_noise
+from opendp_optimal.sample.integers import laplace_vectors as planar_laplace_noise
 from opendp_optimal_geo._looker import Request
 from opendp_optimal_geo.answers import Answer, Round
 from opendp_optimal_geo.audit import (

@@ -15,10 +15,16 @@ from numpy.typing import NDArray
 from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.sample.integers import (
     LARGEST_RATE,
-    gaussian_noise,
-    laplace_noise,
-    planar_laplace_noise,
     smallest_rate,
+)
+from opendp_optimal.sample.integers import (
+    gaussian_integers as gaussian_noise,
+)
+from opendp_optimal.sample.integers import (
+    laplace_integers as laplace_noise,
+)
+from opendp_optimal.sample.integers import (
+    laplace_vectors as planar_laplace_noise,
 )
 from opendp_optimal_geo.bounds import gaussian_radius, laplace_radius
 from opendp_optimal_geo.elimination import Elimination

@@ -20,7 +20,7 @@ from opendp_optimal.budget.filters import (
 from opendp_optimal.sample.integers import LARGEST_DIMENSION
 from opendp_optimal_geo._checks import METHODS, choice, count, moderate, positive, power_of_two
 from opendp_optimal_geo._looker import Clients, Grid, GridLooker
-from opendp_optimal_geo._opendp import assert_features
+from opendp_optimal_geo._opendp import require_features
 from opendp_optimal_geo.looks import check_ticks, shares
 from opendp_optimal_geo.prices import Ledger, Ticks, Users
 from opendp_optimal_geo.projection import project
@@ -103,7 +103,7 @@ class Crowd:
     def _check_clients(self) -> None:
         """Ask for the feature under which it is believed that clients use Gaussian noise."""
         if self.privacy == "approx-gp" and self.tight:
-            assert_features("contrib", "honest-but-curious")
+            require_features("contrib", "honest-but-curious")
 
     def _filter(self) -> Filter:
         if self.privacy == "gp":

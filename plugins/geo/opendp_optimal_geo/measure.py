@@ -17,9 +17,13 @@ from opendp_optimal.measure.space import Space, space_of
 from opendp_optimal.sample.integers import (
     LARGEST_DIMENSION,
     LARGEST_RATE,
-    gaussian_noise,
-    planar_laplace_noise,
     smallest_rate,
+)
+from opendp_optimal.sample.integers import (
+    gaussian_integers as gaussian_noise,
+)
+from opendp_optimal.sample.integers import (
+    laplace_vectors as planar_laplace_noise,
 )
 from opendp_optimal_geo._checks import positive, power_of_two
 from opendp_optimal_geo._opendp import make_user_measurement, mark_gaussian, partial
@@ -218,7 +222,7 @@ def then_grid_laplace(*args: Any, **kwargs: Any) -> Any:
 
 def register() -> None:
     """Add the constructors to the Context API; calling it again changes nothing."""
-    from opendp_optimal.measure import enroll
+    from opendp_optimal.measure._opendp import enroll
     from opendp_optimal_geo.transform import (
         make_distance_to_point,
         make_projection,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from opendp_optimal.budget.filters import Filter
 from opendp_optimal_geo._checks import fraction
-from opendp_optimal_geo._opendp import assert_features
+from opendp_optimal_geo._opendp import require_features
 
 __all__ = ["LocalProtocol", "Reply", "Status"]
 
@@ -98,7 +98,7 @@ class LocalProtocol:
         :param component: which data it reads
         :param gaussian: whether it is a Gaussian mechanism
         """
-        assert_features("contrib", "honest-but-curious")
+        require_features("contrib", "honest-but-curious")
         if not callable(mechanism):
             raise ValueError(f"mechanism ({mechanism!r}) must be callable")
         exact = fraction("price", price, zero=True)

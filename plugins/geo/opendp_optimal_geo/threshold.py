@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from opendp_optimal.budget.filters import CgpFilter, Filter, GpFilter, check_reach
 from opendp_optimal.exact.numbers import float_down
-from opendp_optimal.sample.integers import LARGEST_RATE, gaussian_noise, smallest_rate
+from opendp_optimal.sample.integers import LARGEST_RATE, smallest_rate
+from opendp_optimal.sample.integers import gaussian_integers as gaussian_noise
 from opendp_optimal_geo._checks import METHODS, choice, positive, share
 from opendp_optimal_geo._checks import fraction as exact_fraction
-from opendp_optimal_geo._opendp import assert_features
+from opendp_optimal_geo._opendp import require_features
 from opendp_optimal_geo.answers import Answer, Round
 from opendp_optimal_geo.bounds import gaussian_radius
 from opendp_optimal_geo.looks import shares
@@ -105,7 +106,7 @@ class Curator:
             values depend on one record each: this needs OpenDP's feature "honest-but-curious"
         """
         if vectorized:
-            assert_features("contrib", "honest-but-curious")
+            require_features("contrib", "honest-but-curious")
 
         def truth() -> Truth:
             return self._all_at_once(predicate) if vectorized else self._one_by_one(predicate)

@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opendp_optimal_geo.exponential import EXP_ERROR, FARTHEST, exp_bounds, exp_many
+from opendp_optimal.exact.exponentials import EXP_ERROR, FARTHEST, exp_bounds, exp_many
 
 
 def exact(x: Fraction, bits: int) -> Fraction:

@@ -8,7 +8,9 @@ import pytest
 from geo_tails import too_many
 from scipy.stats import binom
 
-from opendp_optimal.sample.integers import gaussian_noise, laplace_noise, planar_laplace_noise
+from opendp_optimal.sample.integers import gaussian_integers as gaussian_noise
+from opendp_optimal.sample.integers import laplace_integers as laplace_noise
+from opendp_optimal.sample.integers import laplace_vectors as planar_laplace_noise
 from opendp_optimal_geo import (
     Curator,
     Population,

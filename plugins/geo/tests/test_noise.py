@@ -8,9 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
+from opendp_optimal.exact.exponentials import exp_bounds
 from opendp_optimal.sample import integers as noise
 from opendp_optimal.sample.digits import Digits, settle_beyond
-from opendp_optimal.sample.integers import gaussian_noise, laplace_noise, planar_laplace_noise
+from opendp_optimal.sample.integers import gaussian_integers as gaussian_noise
+from opendp_optimal.sample.integers import laplace_integers as laplace_noise
+from opendp_optimal.sample.integers import laplace_vectors as planar_laplace_noise
 from opendp_optimal.sample.strips import (
     BEYOND_SHIFT,
     FIRST_BEYOND,
@@ -20,7 +23,6 @@ from opendp_optimal.sample.strips import (
     slots,
     sure,
 )
-from opendp_optimal_geo.exponential import exp_bounds
 
 SHAPES = ["gaussian", "laplace"]
 

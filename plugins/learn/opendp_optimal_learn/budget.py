@@ -18,7 +18,7 @@ import numpy as np
 
 from opendp_optimal import compose
 from opendp_optimal.known import real as baselines
-from opendp_optimal.measure._opendp import assert_features
+from opendp_optimal.measure._opendp import require_features
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_EPSILON
 from opendp_optimal_learn.composition import composed_delta, float_above, gaussian_delta_above
 
@@ -83,7 +83,7 @@ class Plan:
             OpenDP's feature "honest-but-curious" is needed
         """
         if tables:
-            assert_features("honest-but-curious")
+            require_features("honest-but-curious")
         return self.spent_by(delta, tables)
 
     def spent_by(self, delta: float | None, tables: tuple[Any, ...]) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from typing import Any
 import opendp.prelude as dp
 
 from opendp_optimal import GapWarning, make_optimal_bounded_noise, make_optimal_noise
-from opendp_optimal.measure._opendp import assert_features
+from opendp_optimal.measure._opendp import require_features
 from opendp_optimal_learn.budget import Plan
 from opendp_optimal_learn.truncated import make_truncated_laplace
 
@@ -157,5 +157,5 @@ class Releases(StatisticReleases):
 
     def __init__(self, plan: Plan) -> None:
         """Ask for the features; nothing is solved or made before it is needed."""
-        assert_features("contrib", "honest-but-curious")
+        require_features("contrib", "honest-but-curious")
         super().__init__(plan)

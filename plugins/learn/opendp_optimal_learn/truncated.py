@@ -21,7 +21,7 @@ from opendp_optimal.certify.bound import DualCertificate
 from opendp_optimal.certify.noise import TOTAL, delta_units
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.known import real as baselines
-from opendp_optimal.losses.names import named_loss
+from opendp_optimal.losses.names import loss_of
 from opendp_optimal.measure._opendp import make_measurement
 from opendp_optimal.measure.direct import make_direct
 from opendp_optimal.measure.guarantee import design_for
@@ -53,7 +53,7 @@ def truncated_table(epsilon: float, delta: float) -> NoiseTable:
     """
     if not delta > 0:
         raise ValueError(f"delta ({delta!r}) must be above 0 for truncated Laplace noise")
-    problem = NoiseProblem(epsilon=epsilon, delta=delta, loss=named_loss("l1"))
+    problem = NoiseProblem(epsilon=epsilon, delta=delta, loss=loss_of("l1"))
     length = baselines.truncated_laplace_radius(epsilon, delta)
     cells = int(max(4, min(64 * max(1.0, epsilon), _MOST_POINTS / (2 * length + 2))))
     radius = int(np.ceil(length * cells)) + 1

@@ -103,7 +103,7 @@ def laplace_scale(per_unit: float) -> float:
 
 def register() -> None:
     """Add ``.multi_selection(k=...)`` to the Context API; calling it again changes nothing."""
-    from opendp_optimal.measure import enroll
+    from opendp_optimal.measure._opendp import enroll
 
     enroll(make_multi_selection, "multi_selection")
 

@@ -1,4 +1,4 @@
-"""The built-in commands and the advisor's candidates, as the plugin they are."""
+"""What comes with the package, by the same hooks as any plugin: one visible list."""
 
 from __future__ import annotations
 
@@ -6,11 +6,27 @@ from collections.abc import Callable
 from typing import Any
 
 from opendp_optimal.hookspecs import hookimpl
+from opendp_optimal.lazy import late
+
+MECHANISMS = {
+    "optimal": "opendp_optimal.measure.noise:make_optimal",
+    "optimal_bounded": "opendp_optimal.measure.bounded:make_optimal_bounded",
+    "frame_count": "opendp_optimal.measure.frames.aggregates:make_frame_count",
+    "frame_sum": "opendp_optimal.measure.frames.aggregates:make_frame_sum",
+    "frame_histogram": "opendp_optimal.measure.frames.aggregates:make_frame_histogram",
+}
+
+
+@hookimpl
+def opendp_optimal_register_mechanisms(register: Callable[..., None]) -> None:
+    """Add noise and transformations to the Context API."""
+    for name, place in MECHANISMS.items():
+        register(late(place), name=name)
 
 
 @hookimpl
 def opendp_optimal_register_commands(register: Callable[[Any], None]) -> None:
-    """Register the commands of the core distribution."""
+    """Add the commands of the core distribution."""
     from opendp_optimal.cli.advise import advise
     from opendp_optimal.cli.cache import cache
     from opendp_optimal.cli.compare import compare
@@ -28,7 +44,7 @@ def opendp_optimal_register_commands(register: Callable[[Any], None]) -> None:
 @hookimpl
 def opendp_optimal_register_candidates(register: Callable[..., None]) -> None:
     """Propose additive noise, and noise that depends on the answer."""
-    from opendp_optimal.advisor.additive import additive, data_dependent
+    from opendp_optimal.advisor.additive import additive_candidates, data_dependent
 
-    register(additive)
+    register(additive_candidates, name="additive")
     register(data_dependent)

@@ -1,0 +1,68 @@
+"""The largest number that fits, the least that holds: by halving what is left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+__all__ = ["largest", "least"]
+
+_STEPS = 2200
+"""More halvings than there are floats between two of them."""
+
+
+def largest(fits: Callable[[float], bool], low: float, high: float, *, close: float = 0.0) -> float:
+    """The largest float up to ``high`` that fits, from ``low``, which does.
+
+    :param fits: true up to some number, false beyond it; it is asked, never believed in between
+    :param low: a positive number that fits
+    :param high: where to stop
+    :param close: stop at a relative distance of this; 0 for neighbouring floats
+
+    >>> largest(lambda x: x * x <= 2.0, 1.0, 2.0)
+    1.414213562373095
+    """
+    if fits(high):
+        return high
+    for _ in range(_STEPS):
+        middle = _between(low, high)
+        if high <= low * (1 + close) or not low < middle < high:
+            break
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def least(holds: Callable[[float], bool], low: float, high: float, *, close: float = 0.0) -> float:
+    """The least float from ``low`` on for which something holds; infinite if not at ``high``.
+
+    :param holds: false up to some number, true from there on
+    :param low: where to begin, at least 0
+    :param high: where to stop
+    :param close: stop at a relative distance of this; 0 for neighbouring floats
+
+    >>> least(lambda x: x * x >= 2.0, 0.0, 2.0)
+    1.4142135623730951
+    """
+    if not holds(high):
+        return math.inf
+    if holds(low):
+        return low
+    for _ in range(_STEPS):
+        middle = _between(low, high)
+        if high <= low * (1 + close) or not low < middle < high:
+            break
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _between(low: float, high: float) -> float:
+    """The geometric middle where the ends are far apart, the plain middle where they are near."""
+    if 0 < 2 * low < high:
+        return math.sqrt(low) * math.sqrt(high)
+    return low + (high - low) / 2

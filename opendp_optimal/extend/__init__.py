@@ -1,0 +1,138 @@
+"""Everything of the core that a plugin may use; nothing here is a proof or a solver.
+
+A plugin hands masses to :func:`certified_noise` or a table to :func:`noise_measurement`; what it
+gets back is proved. Names are loaded when they are first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from opendp_optimal.lazy import lazy_face
+
+if TYPE_CHECKING:
+    from opendp_optimal.advisor.additive import additive_candidates as additive_candidates
+    from opendp_optimal.advisor.request import Bound as Bound
+    from opendp_optimal.advisor.request import Candidate as Candidate
+    from opendp_optimal.advisor.request import Proposal as Proposal
+    from opendp_optimal.advisor.request import Remark as Remark
+    from opendp_optimal.advisor.request import Request as Request
+    from opendp_optimal.arrays import frozen_array as frozen_array
+    from opendp_optimal.checks import chances as chances
+    from opendp_optimal.checks import choice as choice
+    from opendp_optimal.checks import finite as finite
+    from opendp_optimal.checks import fraction as fraction
+    from opendp_optimal.checks import interval as interval
+    from opendp_optimal.checks import matrix as matrix
+    from opendp_optimal.checks import moderate as moderate
+    from opendp_optimal.checks import point as point
+    from opendp_optimal.checks import positive as positive
+    from opendp_optimal.checks import power_of_two as power_of_two
+    from opendp_optimal.checks import share as share
+    from opendp_optimal.checks import whole as whole
+    from opendp_optimal.cli.plots import new_figure as new_figure
+    from opendp_optimal.cli.plots import save_figure as save_figure
+    from opendp_optimal.cli.terminal import CommandGroup as CommandGroup
+    from opendp_optimal.cli.terminal import json_option as json_option
+    from opendp_optimal.cli.terminal import plot_option as plot_option
+    from opendp_optimal.cli.terminal import print_json as print_json
+    from opendp_optimal.cli.terminal import print_table as print_table
+    from opendp_optimal.cli.terminal import progress_bar as progress_bar
+    from opendp_optimal.exact.halving import largest as largest
+    from opendp_optimal.exact.halving import least as least
+    from opendp_optimal.exact.numbers import exp_down as exp_down
+    from opendp_optimal.exact.numbers import exp_up as exp_up
+    from opendp_optimal.exact.numbers import float_down as float_down
+    from opendp_optimal.exact.numbers import float_up as float_up
+    from opendp_optimal.exact.numbers import laplace_scale_up as laplace_scale_up
+    from opendp_optimal.exact.numbers import log_up as log_up
+    from opendp_optimal.files import check_output as check_output
+    from opendp_optimal.files import csv_rows as csv_rows
+    from opendp_optimal.files import read_regular as read_regular
+    from opendp_optimal.files import write_whole as write_whole
+    from opendp_optimal.lazy import late as late
+    from opendp_optimal.lazy import lazy_face as lazy_face
+    from opendp_optimal.losses.base import Loss as Loss
+    from opendp_optimal.losses.names import loss_of as loss_of
+    from opendp_optimal.measure._opendp import make_measurement as make_measurement
+    from opendp_optimal.measure._opendp import make_transformation as make_transformation
+    from opendp_optimal.measure._opendp import postprocess as postprocess
+    from opendp_optimal.measure._opendp import require_features as require_features
+    from opendp_optimal.measure.space import INTEGER_RANGES as INTEGER_RANGES
+    from opendp_optimal.measure.space import Space as Space
+    from opendp_optimal.measure.space import space_of as space_of
+    from opendp_optimal.measure.waiting import Deferred as Deferred
+    from opendp_optimal.measure.waiting import Postprocess as Postprocess
+    from opendp_optimal.measure.waiting import defer as defer
+    from opendp_optimal.measure.waiting import to_then as to_then
+    from opendp_optimal.plugins import enrol as enrol
+    from opendp_optimal.problem.noise import MAX_EPSILON as MAX_EPSILON
+    from opendp_optimal.problem.noise import MIN_DELTA as MIN_DELTA
+    from opendp_optimal.problem.noise import MIN_EPSILON as MIN_EPSILON
+    from opendp_optimal.sample.integers import gaussian_integers as gaussian_integers
+    from opendp_optimal.sample.integers import laplace_integers as laplace_integers
+    from opendp_optimal.sample.integers import laplace_vectors as laplace_vectors
+    from opendp_optimal.sample.weights import WeightedSampler as WeightedSampler
+    from opendp_optimal.sample.words import Source as Source
+    from opendp_optimal.sample.words import random_words as random_words
+    from opendp_optimal.sample.words import secure_bytes as secure_bytes
+
+__getattr__, __dir__, __all__ = lazy_face(
+    __name__,
+    {
+        "opendp_optimal.advisor.additive": ["additive_candidates"],
+        "opendp_optimal.advisor.request": ["Bound", "Candidate", "Proposal", "Remark", "Request"],
+        "opendp_optimal.arrays": ["frozen_array"],
+        "opendp_optimal.checks": [
+            "chances",
+            "choice",
+            "finite",
+            "fraction",
+            "interval",
+            "matrix",
+            "moderate",
+            "point",
+            "positive",
+            "power_of_two",
+            "share",
+            "whole",
+        ],
+        "opendp_optimal.cli.plots": ["new_figure", "save_figure"],
+        "opendp_optimal.cli.terminal": [
+            "CommandGroup",
+            "json_option",
+            "plot_option",
+            "print_json",
+            "print_table",
+            "progress_bar",
+        ],
+        "opendp_optimal.exact.halving": ["largest", "least"],
+        "opendp_optimal.exact.numbers": [
+            "exp_down",
+            "exp_up",
+            "float_down",
+            "float_up",
+            "laplace_scale_up",
+            "log_up",
+        ],
+        "opendp_optimal.files": ["check_output", "csv_rows", "read_regular", "write_whole"],
+        "opendp_optimal.lazy": ["late", "lazy_face"],
+        "opendp_optimal.losses.base": ["Loss"],
+        "opendp_optimal.losses.names": ["loss_of"],
+        "opendp_optimal.measure._opendp": [
+            "make_measurement",
+            "make_transformation",
+            "postprocess",
+            "require_features",
+        ],
+        "opendp_optimal.measure.space": ["INTEGER_RANGES", "Space", "space_of"],
+        "opendp_optimal.measure.waiting": ["Deferred", "Postprocess", "defer", "to_then"],
+        "opendp_optimal.plugins": ["enrol"],
+        "opendp_optimal.problem.noise": ["MAX_EPSILON", "MIN_DELTA", "MIN_EPSILON"],
+        "opendp_optimal.sample.integers": [
+            "gaussian_integers",
+            "laplace_integers",
+            "laplace_vectors",
+        ],
+        "opendp_optimal.sample.weights": ["WeightedSampler"],
+        "opendp_optimal.sample.words": ["Source", "random_words", "secure_bytes"],
+    },
+)

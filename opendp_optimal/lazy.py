@@ -1,0 +1,88 @@
+"""Names that are loaded when they are first used (PEP 562), and functions that are found late."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+__all__ = ["Late", "late", "lazy_face"]
+
+
+def lazy_face(
+    package: str, names: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package whose names load late.
+
+    :param package: its ``__name__``.
+    :param names: the public names by the module they are defined in; "name as other" for one
+        that has another name there.
+
+    >>> find, names, public = lazy_face("some_package", {"math": ["sqrt as root"]})
+    >>> find("root")(9.0), public
+    (3.0, ['root'])
+    """
+    homes = {
+        text.split(" as ")[-1]: (module, text.split(" as ")[0])
+        for module, listed in names.items()
+        for text in listed
+    }
+    public = sorted(homes)
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, own = homes[name]
+        return getattr(import_module(module), own)
+
+    return find, lambda: public, public
+
+
+class Late:
+    """A function named by its place, imported when it is first looked at or called."""
+
+    def __init__(self, place: str) -> None:
+        """Remember where it is: ``module:function``."""
+        self.__module__, _, self.__name__ = place.partition(":")
+        self.__qualname__ = self.__name__
+
+    @property
+    def found(self) -> Callable[..., Any]:
+        """The function itself."""
+        function: Callable[..., Any] = getattr(import_module(self.__module__), self.__name__)
+        return function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        return self.found(*args, **kwargs)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The function's own."""
+        return inspect.signature(self.found)
+
+    def __eq__(self, other: object) -> bool:
+        """The same place, or the function that is there."""
+        if isinstance(other, Late):
+            return (self.__module__, self.__name__) == (other.__module__, other.__name__)
+        return other is self.found
+
+    def __hash__(self) -> int:
+        """By place."""
+        return hash((self.__module__, self.__name__))
+
+    def __repr__(self) -> str:
+        """Show the place."""
+        return f"late({self.__module__}:{self.__name__})"
+
+
+def late(place: str) -> Late:
+    """Name a function without importing its module.
+
+    :param place: ``module:function``.
+
+    >>> late("math:sqrt")(4.0)
+    2.0
+    """
+    return Late(place)
