@@ -90,10 +90,10 @@ bundle: $(STAMP) ## solve the tables that come with the package again
 	cp build/bundle/tables-1/*.noise opendp_optimal/table/bundled/
 
 trust: $(STAMP) ## attacks, audits and faults in depth; rewrites the page of evidence
-	$(BIN)/python -m tests.trust.evidence
+	$(BIN)/python -m tests.attacks.evidence
 
 bounds: $(STAMP) ## the tests at both ends of every run-time bound, and with the lock
-	$(BIN)/python -m tests.trust.bounds
+	$(BIN)/python -m tests.attacks.bounds
 
 lock: $(STAMP) ## pin what is installed, for environments like this one
 	@echo '# Every package the tests were run with, by `make lock`.' > requirements-dev.lock

@@ -1,0 +1,118 @@
+"""Random requests over the documented range: a hundred small ones; thousands in ``make trust``."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from opendp_optimal import NoiseTable, solve, solve_bounded
+from tests.attacks import request_checks, requests
+from tests.attacks.request_checks import RequestError, check
+from tests.attacks.request_means import bounded_mean, noise_mean
+
+CHUNK = 5
+
+
+@pytest.mark.parametrize("first", range(0, requests.SMALL["solve"], CHUNK))
+def test_noise(first):
+    found = [requests.run(requests.request("solve", n, True)) for n in range(first, first + CHUNK)]
+    assert [(str(o.asked), o.failure) for o in found if o.failure] == []
+
+
+@pytest.mark.parametrize("first", range(0, requests.SMALL["bounded"], CHUNK))
+def test_noise_for_a_range(first):
+    numbers = range(first, first + CHUNK)
+    found = [requests.run(requests.request("bounded", n, True)) for n in numbers]
+    assert [(str(o.asked), o.failure) for o in found if o.failure] == []
+
+
+def test_requests_can_be_had_again_and_differ():
+    for kind in requests.COUNTS:
+        for small in (False, True):
+            drawn = [str(requests.request(kind, n, small)) for n in range(40)]
+            assert drawn == [str(requests.request(kind, n, small)) for n in range(40)]
+            assert len(set(drawn)) == 40
+
+
+def test_requests_cover_the_documented_range():
+    drawn = [requests.request("solve", n).arguments for n in range(requests.COUNTS["solve"])]
+    epsilons = [float(asked["epsilon"]) for asked in drawn]
+    deltas = [float(asked["delta"]) for asked in drawn]
+    assert (min(epsilons), max(epsilons)) == (1e-4, 32.0)
+    assert {0.0, 1e-14, 1e-12, 0.99, 1 - 2.0**-53} <= set(deltas)
+    assert {asked.get("integer_sensitivity") for asked in drawn} >= {None, 1, 2, 4096}
+    assert {asked.get("method") for asked in drawn} == {
+        None,
+        "interior",
+        "highs",
+        "cutting-planes",
+    }
+    for option in ("symmetric", "monotone", "support", "impossible", "cells"):
+        assert sum(option in asked for asked in drawn) > 50
+    drawn = [requests.request("bounded", n).arguments for n in range(requests.COUNTS["bounded"])]
+    lengths = [asked["range"][1] - asked["range"][0] for asked in drawn]
+    assert min(lengths) < 1e-200
+    assert max(lengths) > 1e250
+    for option in ("prior", "cap", "integer", "bins", "method"):
+        assert sum(option in asked for asked in drawn) > 25
+
+
+def test_what_may_be_refused_is_known_before():
+    pure = {"epsilon": 1.0, "delta": 0.0, "loss": "pinball:0.9", "gap": 0.1}
+    assert check("solve", pure, {"loss"}) == "refused"
+    with pytest.raises(ValueError, match=r"loss"):
+        check("solve", pure, {"support"})
+
+
+ASKED = {"epsilon": 1.0, "delta": 0.1, "loss": "l1", "gap": 0.2}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda t: dataclasses.replace(t, upper=t.lower * 0.99),
+        lambda t: dataclasses.replace(t, upper=t.upper * 3, lower=t.upper * 2),
+        lambda t: dataclasses.replace(t, upper=t.upper * 30),
+        lambda t: dataclasses.replace(t, weights=np.roll(t.weights, 3)),
+        lambda t: dataclasses.replace(
+            t, problem=dataclasses.replace(t.problem, epsilon=t.epsilon / 2)
+        ),
+    ],
+    ids=["bounds crossed", "lower above all", "far from the optimum", "moved", "not private"],
+)
+def test_wrong_answers_are_noticed(wrong, monkeypatch):
+    table = wrong(solve(1.0, 0.1, gap=0.2, cache=False))
+    monkeypatch.setattr(NoiseTable, "verify", lambda self: None)
+    monkeypatch.setattr(request_checks, "solve", lambda **asked: table)
+    with pytest.raises(RequestError):
+        check("solve", ASKED)
+
+
+def test_thawed_arrays_are_noticed(monkeypatch):
+    table = solve(1.0, 0.1, gap=0.2, cache=False)
+    object.__setattr__(table, "weights", np.array(table.weights))
+    monkeypatch.setattr(request_checks, "solve", lambda **asked: table)
+    with pytest.raises(RequestError, match=r"thawed|overwritten"):
+        check("solve", ASKED)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"sensitivity": 1, "range": (0, 5), "integer": True},
+        {"sensitivity": 1.0, "range": (0.0, 2.0), "bins": 8},
+        {"sensitivity": 1.0, "range": (0.0, 2.0), "bins": [0.0, 0.5, 2.0]},
+    ],
+    ids=str,
+)
+def test_estimated_losses_are_close_for_ranges(asked):
+    table = solve_bounded(1.0, 0.1, **asked, gap=10.0, cache=False)
+    assert table.upper * 0.9 < bounded_mean(table) < table.upper * 1.02
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+@pytest.mark.parametrize("loss", ["l1", "l2"])
+def test_estimated_losses_are_close(delta, loss):
+    table = solve(1.0, delta, loss=loss, gap=0.05, cache=False)
+    assert math.isclose(noise_mean(table), table.upper, rel_tol=0.02)
