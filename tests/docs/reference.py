@@ -8,10 +8,10 @@ import inspect
 from pathlib import Path
 
 import click
+from opendp_optimal.cli.builtin import opendp_optimal_register_commands
 
 from opendp_optimal import hookspecs, plugins
 from opendp_optimal.cli import command_line
-from opendp_optimal.cli.builtin import opendp_optimal_register_commands
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -17,12 +17,12 @@ from shapely.geometry.base import BaseGeometry
 
 from docs.reproduce.liang import datasets
 from docs.reproduce.liang.sweep import Cell, Figure, Outcome, Progress, sweep
-from opendp_optimal_geo.answers import Answer
+from opendp_optimal_geo.answer import Answer
+from opendp_optimal_geo.curator import Curator
 from opendp_optimal_geo.population import Population
-from opendp_optimal_geo.regions import rectangle
+from opendp_optimal_geo.region import rectangle
 from opendp_optimal_geo.schedule import Schedule, even_rule, saving_rule
-from opendp_optimal_geo.scores import SignedDistance
-from opendp_optimal_geo.threshold import Curator
+from opendp_optimal_geo.score import SignedDistance
 
 FloatArray = NDArray[np.float64]
 Methods = Sequence[tuple[str, dict[str, Any]]]

@@ -19,14 +19,14 @@ from opendp_optimal.measure.guarded import BudgetError, filter_context, make_fil
 from opendp_optimal.sample.integers import gaussian_integers as gaussian_noise
 from opendp_optimal.sample.integers import laplace_integers as laplace_noise
 from opendp_optimal.sample.integers import laplace_vectors as planar_laplace_noise
-from opendp_optimal_geo._looker import Request
-from opendp_optimal_geo.answers import Answer, Round
+from opendp_optimal_geo.answer import Answer, Round
 from opendp_optimal_geo.audit import (
     audit_looks,
     audit_population,
     gaussian_power,
 )
-from opendp_optimal_geo.bounds import gaussian_radius, laplace_radius
+from opendp_optimal_geo.curator import Curator
+from opendp_optimal_geo.look import Request
 from opendp_optimal_geo.measure import (
     make_grid_gaussian,
     make_grid_laplace,
@@ -37,11 +37,11 @@ from opendp_optimal_geo.measure import (
 from opendp_optimal_geo.population import Population
 from opendp_optimal_geo.projection import project, unproject
 from opendp_optimal_geo.protocol import LocalProtocol, Reply, Status
-from opendp_optimal_geo.queries import DensityMap
-from opendp_optimal_geo.regions import rectangle, threshold_shift
+from opendp_optimal_geo.query import DensityMap
+from opendp_optimal_geo.radius import gaussian_radius, laplace_radius
+from opendp_optimal_geo.region import rectangle, threshold_shift
 from opendp_optimal_geo.schedule import Schedule, even_rule, saving_rule, spread_rule
-from opendp_optimal_geo.scores import DistanceTo, SignedDistance
-from opendp_optimal_geo.threshold import Curator
+from opendp_optimal_geo.score import DistanceTo, SignedDistance
 from opendp_optimal_geo.transform import (
     make_distance_to_point,
     make_projection,

@@ -19,7 +19,7 @@ from opendp_optimal.testing.bounds import AuditReport, log_ratio, proven_loss
 from opendp_optimal_geo._checks import choice, count, positive, share
 from opendp_optimal_geo.elimination import start, take_look
 from opendp_optimal_geo.population import Population
-from opendp_optimal_geo.scores import DistanceTo
+from opendp_optimal_geo.score import DistanceTo
 
 FloatArray = NDArray[np.float64]
 

@@ -291,7 +291,7 @@ def _region(text: str, crs: str | None) -> Any:
     import shapely
 
     from opendp_optimal_geo.projection import project
-    from opendp_optimal_geo.regions import check_region
+    from opendp_optimal_geo.region import check_region
 
     try:
         source = _text_of(text)

@@ -19,14 +19,14 @@ from opendp_optimal.budget.filters import (
 )
 from opendp_optimal.sample.integers import LARGEST_DIMENSION
 from opendp_optimal_geo._checks import METHODS, choice, count, moderate, positive, power_of_two
-from opendp_optimal_geo._looker import Clients, Grid, GridLooker
 from opendp_optimal_geo._opendp import require_features
-from opendp_optimal_geo.looks import check_ticks, shares
-from opendp_optimal_geo.prices import Ledger, Ticks, Users
+from opendp_optimal_geo.allowances import Ledger, Ticks, Users
+from opendp_optimal_geo.curator import Curator
+from opendp_optimal_geo.look import Clients, Grid, GridLooker
+from opendp_optimal_geo.plan import check_ticks, shares
 from opendp_optimal_geo.projection import project
-from opendp_optimal_geo.scores import Score
+from opendp_optimal_geo.score import Score
 from opendp_optimal_geo.state import exact, load_ledger, save_ledger
-from opendp_optimal_geo.threshold import Curator
 
 FloatArray = NDArray[np.float64]
 

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal_geo.answers import Round
-from opendp_optimal_geo.looks import Prices
-from opendp_optimal_geo.prices import Ticks, Users
+from opendp_optimal_geo.allowances import Ticks, Users
+from opendp_optimal_geo.answer import Round
+from opendp_optimal_geo.plan import Prices
 
 FloatArray = NDArray[np.float64]
 Progress = Callable[[int, int], None]

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal_geo import queries
+from opendp_optimal_geo import query as queries
 from opendp_optimal_geo._checks import count, location, positive, share
-from opendp_optimal_geo.answers import Answer
+from opendp_optimal_geo.answer import Answer
 from opendp_optimal_geo.crowd import Crowd
 from opendp_optimal_geo.elimination import Progress
-from opendp_optimal_geo.regions import LARGEST, check_region
-from opendp_optimal_geo.scores import DistanceTo, SignedDistance
+from opendp_optimal_geo.region import LARGEST, check_region
+from opendp_optimal_geo.score import DistanceTo, SignedDistance
 
 __all__ = ["Population"]
 

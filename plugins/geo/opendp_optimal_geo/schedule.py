@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opendp_optimal_geo._checks import count
-from opendp_optimal_geo.answers import Answer
+from opendp_optimal_geo.answer import Answer
 from opendp_optimal_geo.population import Population
 
 FloatArray = NDArray[np.float64]

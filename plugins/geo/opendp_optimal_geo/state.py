@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from opendp_optimal_geo.prices import WHOLE, Ledger
+from opendp_optimal_geo.allowances import WHOLE, Ledger
 
 FORMAT = "opendp-optimal-geo budgets 2"
 _MALFORMED = (

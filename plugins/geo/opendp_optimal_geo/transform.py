@@ -19,7 +19,7 @@ from opendp_optimal_geo._opendp import (
     user_distance,
 )
 from opendp_optimal_geo.projection import FARTHEST, project_anywhere
-from opendp_optimal_geo.scores import DistanceTo, Score, SignedDistance, score_error
+from opendp_optimal_geo.score import DistanceTo, Score, SignedDistance, score_error
 
 __all__ = [
     "make_distance_to_point",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from opendp_optimal_geo import audit_looks, audit_population, gaussian_power
-from opendp_optimal_geo._looker import GridLooker
+from opendp_optimal_geo.look import GridLooker
 
 CASES = [
     ("cgp", "point", 1e-4),

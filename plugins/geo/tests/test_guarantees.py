@@ -17,9 +17,9 @@ from opendp_optimal_geo import (
     gaussian_radius,
     laplace_radius,
     rectangle,
-    threshold,
 )
-from opendp_optimal_geo._looker import GridLooker
+from opendp_optimal_geo import curator as threshold
+from opendp_optimal_geo.look import GridLooker
 
 RUNS = 200
 SQUARE = rectangle((0, 0), 1000, 1000)
@@ -53,7 +53,7 @@ def test_lemma_5_2_can_fail(monkeypatch):
 
 def wrong_decision(rng, method, privacy):
     from opendp_optimal_geo.elimination import eliminate
-    from opendp_optimal_geo.scores import SignedDistance
+    from opendp_optimal_geo.score import SignedDistance
 
     points = near_border(40, rng)
     budget = 1e-3 if privacy == "cgp" else 0.1
@@ -69,7 +69,7 @@ def wrong_decision(rng, method, privacy):
 def test_lemma_5_3(method):
     """PIE-k keeps the true neighbours in every look except with probability beta_0."""
     from opendp_optimal_geo.elimination import eliminate_to
-    from opendp_optimal_geo.scores import DistanceTo
+    from opendp_optimal_geo.score import DistanceTo
 
     rng = np.random.default_rng(53)
     failures = 0

@@ -34,7 +34,7 @@ from opendp_optimal_geo import (
 from opendp_optimal_geo._opendp import as_gaussian
 from opendp_optimal_geo.crowd import _steps
 from opendp_optimal_geo.projection import project_anywhere
-from opendp_optimal_geo.queries import release_points
+from opendp_optimal_geo.query import release_points
 
 SQUARE = rectangle((0, 0), 100, 100)
 HOSTILE = [math.nan, math.inf, -math.inf, 1.7e308, -1e200, 5e-324, -0.0, 2.0**53 + 2.0]

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from shapely.geometry import MultiPolygon, Polygon
 
 from opendp_optimal_geo import DistanceTo, Population, SignedDistance, make_signed_distance
-from opendp_optimal_geo._looker import SCORE_STEPS, lipschitz
-from opendp_optimal_geo.regions import settle
-from opendp_optimal_geo.scores import FEW_EDGES, score_error
+from opendp_optimal_geo.look import SCORE_STEPS, lipschitz
+from opendp_optimal_geo.region import settle
+from opendp_optimal_geo.score import FEW_EDGES, score_error
 
 TINY = Polygon([(0, 0), (1e-200, 0), (1000, 0), (1200, 800), (0, 1000)])
 REPEATED = Polygon([(0, 0), (0, 0), (1000, 0), (1000, 0), (0, 1000), (0, 1000)])

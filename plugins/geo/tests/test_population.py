@@ -16,8 +16,8 @@ from opendp_optimal_geo import (
     gaussian_noise,
     rectangle,
 )
-from opendp_optimal_geo.looks import Prices, shares
-from opendp_optimal_geo.prices import WHOLE
+from opendp_optimal_geo.allowances import WHOLE
+from opendp_optimal_geo.plan import Prices, shares
 
 SQUARE = rectangle((0, 0), 1000, 1000)
 
@@ -454,7 +454,7 @@ def test_memory_per_user_is_bounded(method, most):
 @pytest.mark.parametrize("query", ["range_count", "nearest"])
 def test_a_failure_inside_leaves_begun_looks_charged(query, monkeypatch):
     """Users of a population pay in advance and get back only looks that were never begun."""
-    from opendp_optimal_geo._looker import GridLooker
+    from opendp_optimal_geo.look import GridLooker
 
     honest, begun = GridLooker.look, []
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from shapely.geometry import MultiPolygon, Point, Polygon
 
 from opendp_optimal_geo import DistanceTo, SignedDistance, rectangle, threshold_shift
-from opendp_optimal_geo.regions import check_region, rectangle_frame, threshold_shifts
+from opendp_optimal_geo.region import check_region, rectangle_frame, threshold_shifts
 
 ring = Polygon([(0, 0), (40, 0), (40, 40), (0, 40)], [[(10, 10), (30, 10), (30, 30), (10, 30)]])
 two = MultiPolygon([Polygon([(0, 0), (10, 0), (0, 10)]), Polygon([(50, 50), (60, 50), (55, 70)])])
@@ -111,7 +111,7 @@ def test_bad_rectangles():
 @given(st.integers(0, 2**32 - 1))
 def test_rounded_scores_keep_their_lipschitz_constant(region, seed):
     """What the noise is scaled for: scores on their grid, far from the origin."""
-    from opendp_optimal_geo._looker import SCORE_STEPS, lipschitz
+    from opendp_optimal_geo.look import SCORE_STEPS, lipschitz
 
     rng = np.random.default_rng(seed)
     grid = 2.0**-4

@@ -3,8 +3,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from opendp_optimal_geo import Population, rectangle, threshold
-from opendp_optimal_geo.prices import Ledger
+from opendp_optimal_geo import Population, rectangle
+from opendp_optimal_geo import curator as threshold
+from opendp_optimal_geo.allowances import Ledger
 from opendp_optimal_geo.state import load_ledger, save_ledger
 
 POINTS = np.arange(20.0).reshape(10, 2)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from shapely.geometry.base import BaseGeometry
 
 from opendp_optimal_geo._checks import location
-from opendp_optimal_geo.regions import LARGEST, check_region, rectangle_frame, settle
+from opendp_optimal_geo.region import LARGEST, check_region, rectangle_frame, settle
 
 FloatArray = NDArray[np.float64]
 

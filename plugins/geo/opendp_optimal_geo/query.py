@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
-from opendp_optimal_geo._looker import GridLooker
-from opendp_optimal_geo.answers import Answer
+from opendp_optimal_geo.answer import Answer
 from opendp_optimal_geo.elimination import (
     Elimination,
     Progress,
@@ -20,8 +19,9 @@ from opendp_optimal_geo.elimination import (
     start,
     take_look,
 )
-from opendp_optimal_geo.regions import threshold_shifts
-from opendp_optimal_geo.scores import SignedDistance
+from opendp_optimal_geo.look import GridLooker
+from opendp_optimal_geo.region import threshold_shifts
+from opendp_optimal_geo.score import SignedDistance
 
 FloatArray = NDArray[np.float64]
 

@@ -23,9 +23,9 @@ from opendp_optimal.sample.integers import gaussian_integers as gaussian_noise
 from opendp_optimal_geo._checks import METHODS, choice, positive, share
 from opendp_optimal_geo._checks import fraction as exact_fraction
 from opendp_optimal_geo._opendp import require_features
-from opendp_optimal_geo.answers import Answer, Round
-from opendp_optimal_geo.bounds import gaussian_radius
-from opendp_optimal_geo.looks import shares
+from opendp_optimal_geo.answer import Answer, Round
+from opendp_optimal_geo.plan import shares
+from opendp_optimal_geo.radius import gaussian_radius
 
 Truth = NDArray[np.bool_]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opendp_optimal_geo._checks import count, positive
-from opendp_optimal_geo.prices import Ticks
+from opendp_optimal_geo.allowances import Ticks
 
 Looks = tuple[str, int] | Sequence[float]
 """``("even", c)``, ``("doubling", c)``, or the prices themselves."""

@@ -26,12 +26,12 @@ from opendp_optimal.sample.integers import (
 from opendp_optimal.sample.integers import (
     laplace_vectors as planar_laplace_noise,
 )
-from opendp_optimal_geo.bounds import gaussian_radius, laplace_radius
+from opendp_optimal_geo.allowances import Ledger, Ticks, Users, pick, put
 from opendp_optimal_geo.elimination import Elimination
-from opendp_optimal_geo.looks import FEWEST_TICKS, Prices, fewest
-from opendp_optimal_geo.prices import Ledger, Ticks, Users, pick, put
-from opendp_optimal_geo.regions import LARGEST
-from opendp_optimal_geo.scores import Score, score_error
+from opendp_optimal_geo.plan import FEWEST_TICKS, Prices, fewest
+from opendp_optimal_geo.radius import gaussian_radius, laplace_radius
+from opendp_optimal_geo.region import LARGEST
+from opendp_optimal_geo.score import Score, score_error
 
 FloatArray = NDArray[np.float64]
 Grid = NDArray[np.int32]
