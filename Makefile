@@ -30,10 +30,10 @@ DATA ?= ../shared/data
 QUICK ?=
 PAGES := $(if $(QUICK),build/reproduce,docs/reproduce)
 
-.PHONY: help install demo test reproduce reference lint types layers check gains bench bundle trust bounds lock wheels clean
+.PHONY: help install demo test test-quick reproduce reference lint types layers check gains bench bundle trust bounds lock wheels clean
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
 
 install: $(STAMP) ## create .venv with the core, every plugin and the tools
 
@@ -49,7 +49,10 @@ demo: $(STAMP) ## a small pipeline with Laplace, Gaussian and optimal noise side
 	$(BIN)/opendp-optimal demo --plot $(DEMO)/demo.png
 
 test: $(STAMP) ## every test: core, plugins, doctests, README
-	$(PYTEST) -n $(WORKERS) --dist loadfile
+	$(PYTEST) -n $(WORKERS) --dist loadfile --file-times 30
+
+test-quick: $(STAMP) ## every promise of every room, without other processes and long runs
+	$(PYTEST) -n $(WORKERS) --dist loadfile --file-times 10 -m "not process and not slow"
 
 lint: $(STAMP) ## ruff
 	$(BIN)/ruff check .

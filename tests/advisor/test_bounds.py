@@ -56,13 +56,13 @@ def test_what_cannot_be_solved_is_said(monkeypatch):
 
 
 def test_a_share_that_is_too_small_is_said():
-    found = list(noise.additive(Request(epsilon=0.01, delta=0.0, releases=1000)))
+    found = list(noise.additive_candidates(Request(epsilon=0.01, delta=0.0, releases=1000)))
     (remark,) = [item for item in found if isinstance(item, Remark)]
     assert remark.text.startswith("staircase was not computed: epsilon")
 
 
 def test_a_million_releases():
-    found = list(noise.additive(Request(epsilon=1.0, delta=1e-6, releases=1_000_000)))
+    found = list(noise.additive_candidates(Request(epsilon=1.0, delta=1e-6, releases=1_000_000)))
     losses = {item.name: item.loss for item in found if hasattr(item, "loss")}
     assert min(losses, key=losses.get) == "gaussian"
     assert {"laplace", "staircase", "canonical"} < set(losses)

@@ -52,7 +52,15 @@ BUILT = (
     "make_feature_selection",
     "make_truncated_laplace",
 )
-NOT_RELEASES = ("make_signed_distance", "make_distance_to_point", "make_projection", "make_filter")
+NOT_RELEASES = (
+    "make_distance_to_point",
+    "make_filter",
+    "make_frame_count",
+    "make_frame_histogram",
+    "make_frame_sum",
+    "make_projection",
+    "make_signed_distance",
+)
 """Transformations, and an odometer that only counts: they draw nothing."""
 
 
