@@ -11,6 +11,7 @@ import click
 from opendp_optimal.cli.builtin import opendp_optimal_register_commands
 
 from opendp_optimal import hookspecs, plugins
+from opendp_optimal.builtins import opendp_optimal_register_commands
 from opendp_optimal.cli import command_line
 
 DOCS = Path(__file__).parents[2] / "docs"
