@@ -44,7 +44,8 @@ def opendp_optimal_register_commands(register: Callable[[Any], None]) -> None:
 @hookimpl
 def opendp_optimal_register_candidates(register: Callable[..., None]) -> None:
     """Propose additive noise, and noise that depends on the answer."""
-    from opendp_optimal.advisor.additive import additive_candidates, data_dependent
+    from opendp_optimal.advisor.additive import additive_candidates
+    from opendp_optimal.advisor.bounded import data_dependent
 
     register(additive_candidates, name="additive")
     register(data_dependent)

@@ -48,7 +48,7 @@ def opendp_optimal_register_commands(register: Callable[[Any], None]) -> None:
 def opendp_optimal_register_candidates(register: Callable[..., None]) -> None:
     """Add candidates to ``opendp_optimal.advise``: ``register(propose, *, name=None)``.
 
-    ``propose`` takes an ``opendp_optimal.advisor.Request`` and yields ``Candidate``, ``Bound`` and
+    ``propose`` takes an ``opendp_optimal.extend.Request`` and yields ``Candidate``, ``Bound`` and
     ``Remark`` objects: mechanisms that satisfy it with their expected losses, proved lower bounds,
     and what could not be compared. It yields nothing where it has nothing to offer.
     """

@@ -1,4 +1,4 @@
-"""The core's own candidates: noise that is added whatever the answer, and data-dependent noise."""
+"""The core's own candidates that add noise, whatever the answer."""
 
 from __future__ import annotations
 
@@ -7,8 +7,18 @@ import warnings
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
-from opendp_optimal.advisor.request import Bound, Candidate, Noise, Proposal, Remark, Request
+from opendp_optimal.advisor.request import (
+    Bound,
+    Call,
+    Candidate,
+    Noise,
+    Proposal,
+    Remark,
+    Request,
+    budget,
+)
 from opendp_optimal.budget import theorems as accounting
 from opendp_optimal.errors import CertificateError, GapWarning, SolverError
 from opendp_optimal.exact.numbers import float_down
@@ -40,62 +50,6 @@ def additive_candidates(request: Request) -> Iterator[Proposal]:
         yield from _table(request)
 
 
-def data_dependent(request: Request) -> Iterator[Proposal]:
-    """Noise that depends on the answer, for answers within bounds.
-
-    :param request: what is asked
-    """
-    if request.bounds is None:
-        return
-    from opendp_optimal.search.bounded import solve_bounded
-
-    epsilon, delta = accounting.share(request.epsilon, request.delta, request.releases)
-    gap = request.gap if request.integer else max(request.gap, 1e-2)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", GapWarning)
-            table = solve_bounded(
-                epsilon,
-                delta,
-                sensitivity=request.sensitivity,
-                range=request.bounds,
-                loss=request.loss,
-                prior=request.prior,
-                integer=request.integer,
-                gap=gap,
-            )
-            bound = table
-            if request.releases > 1:
-                bound = solve_bounded(
-                    request.epsilon,
-                    request.delta,
-                    sensitivity=request.sensitivity,
-                    range=request.bounds,
-                    loss=request.loss,
-                    prior=request.prior,
-                    integer=request.integer,
-                    gap=gap,
-                )
-    except (ValueError, SolverError, CertificateError) as error:
-        yield Remark(text=f"noise that depends on the answer was not computed: {error}")
-        return
-    low, high = _ends(request)
-    prior = "" if request.prior is None else ", prior=prior"
-    yield Candidate(
-        name="data-dependent",
-        loss=table.upper,
-        constructor=(
-            "opendp_optimal.make_optimal_bounded_noise(input_domain, input_metric, "
-            f"d_in={request.distance}, d_out={_target(epsilon, delta)}, range=({low}, {high}), "
-            f"loss={_loss_text(request.loss)}{prior})"
-        ),
-        epsilon=epsilon,
-        delta=delta,
-        note="optimised for the bounds and the prior",
-    )
-    yield Bound(value=bound.lower, additive=False, note="every mechanism within the bounds")
-
-
 def _laplace(request: Request) -> Iterator[Candidate]:
     size = int(request.sensitivity) if request.integer else None
     each = accounting.laplace_share(request.epsilon, request.delta, request.releases, size)
@@ -107,7 +61,7 @@ def _laplace(request: Request) -> Iterator[Candidate]:
     yield Candidate(
         name="discrete laplace" if request.integer else "laplace",
         loss=loss,
-        constructor=f"dp.m.make_laplace(input_domain, input_metric, scale={scale!r})",
+        make=_opendp("laplace", scale=scale),
         epsilon=each,
         noise=Noise("laplace", scale),
     )
@@ -129,7 +83,7 @@ def _staircase(request: Request) -> Iterator[Proposal]:
     yield Candidate(
         name="staircase",
         loss=loss,
-        constructor=_call(request, each, 0.0, parse(shape)),
+        make=_optimal(request, each, 0.0, parse(shape)),
         epsilon=each,
         note="optimal pure noise" if known else "",
     )
@@ -159,7 +113,7 @@ def _gaussian(request: Request) -> Candidate:
     return Candidate(
         name="gaussian",
         loss=loss,
-        constructor=f"dp.m.make_gaussian(input_domain, input_metric, scale={sigma!r})",
+        make=_opendp("gaussian", scale=sigma),
         epsilon=epsilon,
         delta=delta,
         noise=Noise("gaussian", sigma),
@@ -172,10 +126,7 @@ def _canonical(request: Request) -> Candidate:
     return Candidate(
         name="canonical",
         loss=moments.real_loss("tulap", epsilon, delta, request.loss, request.sensitivity),
-        constructor=(
-            "dp.m.make_canonical_noise(input_domain, input_metric, "
-            f"d_in={request.distance}, d_out=({epsilon!r}, {delta!r}))"
-        ),
+        make=_opendp("canonical_noise", d_in=request.distance, d_out=(epsilon, delta)),
         epsilon=epsilon,
         delta=delta,
     )
@@ -205,7 +156,7 @@ def _table(request: Request) -> Iterator[Proposal]:
     yield Candidate(
         name="optimal table",
         loss=_table_loss(best, request),
-        constructor=_call(request, epsilon, delta, request.loss),
+        make=_optimal(request, epsilon, delta, request.loss),
         epsilon=epsilon,
         delta=delta,
         noise=Noise("table", 1.0 if best.kind == "integer" else request.sensitivity, best),
@@ -289,22 +240,17 @@ def _table_loss(table: NoiseTable, request: Request) -> float:
     return math.inf
 
 
-def _call(request: Request, epsilon: float, delta: float, loss: Loss) -> str:
-    return (
-        "opendp_optimal.make_optimal_noise(input_domain, input_metric, "
-        f"d_in={request.distance}, d_out={_target(epsilon, delta)}, loss={_loss_text(loss)})"
+def _opendp(name: str, **arguments: Any) -> Call:
+    return Call(f"opendp.measurements:make_{name}", "dp.m", arguments)
+
+
+def _optimal(request: Request, epsilon: float, delta: float, loss: Loss) -> Call:
+    return Call(
+        "opendp_optimal.measure.noise:make_optimal_noise",
+        "opendp_optimal",
+        {
+            "d_in": request.distance,
+            "d_out": budget(epsilon, delta),
+            "loss": loss if loss.custom else loss.name,
+        },
     )
-
-
-def _target(epsilon: float, delta: float) -> str:
-    return f"({epsilon!r}, {delta!r})" if delta else repr(epsilon)
-
-
-def _loss_text(loss: Loss) -> str:
-    return "loss" if loss.custom else repr(loss.name)
-
-
-def _ends(request: Request) -> tuple[str, str]:
-    assert request.bounds is not None
-    low, high = request.bounds
-    return (repr(int(low)), repr(int(high))) if request.integer else (repr(low), repr(high))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from opendp_optimal.checks import finite
+from opendp_optimal.lazy import late
 from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.measure import dp
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
 from opendp_optimal.table import NoiseTable
 
@@ -44,7 +47,7 @@ class Request:
     def __post_init__(self) -> None:
         """Check arguments at the door."""
         for name in ("epsilon", "delta", "sensitivity", "gap"):
-            object.__setattr__(self, name, _finite(name, getattr(self, name)))
+            object.__setattr__(self, name, finite(name, getattr(self, name)))
         if not MIN_EPSILON <= self.epsilon <= MAX_EPSILON:
             raise ValueError(
                 f"epsilon ({self.epsilon}) must be in [{MIN_EPSILON}, {MAX_EPSILON:g}]"
@@ -77,7 +80,7 @@ class Request:
             low, high = given
         except (TypeError, ValueError):
             raise ValueError(f"bounds ({given!r}) must be a pair (lo, hi)") from None
-        low, high = _finite("bounds", low), _finite("bounds", high)
+        low, high = finite("bounds", low), finite("bounds", high)
         if not low < high:
             raise ValueError(f"bounds ({low:g}, {high:g}) must have lo below hi")
         if self.integer and (low != int(low) or high != int(high)):
@@ -87,7 +90,7 @@ class Request:
     def _checked_prior(self, prior: Sequence[float]) -> tuple[float, ...]:
         if self.bounds is None:
             raise ValueError("prior must come with bounds: it weighs the answers within them")
-        values = tuple(_finite("prior", p) for p in prior)
+        values = tuple(finite("prior", p) for p in prior)
         if self.integer:
             wanted = int(self.bounds[1]) - int(self.bounds[0]) + 1
             if len(values) != wanted:
@@ -109,9 +112,47 @@ class Request:
         return int(self.bounds[1]) - int(self.bounds[0]) + 1
 
     @property
-    def distance(self) -> str:
-        """The sensitivity as it is written in a call: an integer for integers."""
-        return repr(int(self.sensitivity)) if self.integer else repr(self.sensitivity)
+    def distance(self) -> float:
+        """The sensitivity as it stands in a call: an integer for integers."""
+        return int(self.sensitivity) if self.integer else self.sensitivity
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The bounds as they stand in a call: integers for integers."""
+        assert self.bounds is not None
+        low, high = self.bounds
+        return (int(low), int(high)) if self.integer else (low, high)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A constructor and its arguments: can be called, and written.
+
+    :param place: where the constructor is, ``module:function``
+    :param face: what its module is called in the text
+    :param arguments: those after the domain and the metric, by name
+
+    >>> print(Call("opendp.measurements:make_laplace", "dp.m", {"scale": 2.0}))
+    dp.m.make_laplace(input_domain, input_metric, scale=2.0)
+    """
+
+    place: str
+    face: str
+    arguments: Mapping[str, Any]
+
+    def __call__(self, input_domain: dp.Domain, input_metric: dp.Metric) -> dp.Measurement:
+        """Make the measurement."""
+        made: dp.Measurement = late(self.place)(input_domain, input_metric, **self.arguments)
+        return made
+
+    def __str__(self) -> str:
+        """The call in words; what has no short text is called by the name of its argument."""
+        given = (
+            f"{name}={name if name == 'prior' or isinstance(value, Loss) else repr(value)}"
+            for name, value in self.arguments.items()
+        )
+        function = self.place.partition(":")[2]
+        return f"{self.face}.{function}({', '.join(['input_domain', 'input_metric', *given])})"
 
 
 @dataclass(frozen=True)
@@ -134,7 +175,8 @@ class Candidate:
 
     :param name: what it is called, the same in every request
     :param loss: expected loss of each release
-    :param constructor: the call that makes it, given ``input_domain`` and ``input_metric``
+    :param make: makes it: takes ``(input_domain, input_metric)``, returns a measurement
+    :param constructor: the same as the text of a call; by default what ``str(make)`` says
     :param epsilon: privacy loss of a single release
     :param delta: chance of a larger one, of a single release
     :param note: what else to know before using it
@@ -144,12 +186,20 @@ class Candidate:
 
     name: str
     loss: float
-    constructor: str
+    make: Callable[[dp.Domain, dp.Metric], dp.Measurement] = field(repr=False, compare=False)
+    constructor: str = ""
     epsilon: float
     delta: float = 0.0
     note: str = ""
     noise: Noise | None = field(default=None, repr=False)
     by: str = ""
+
+    def __post_init__(self) -> None:
+        """Write the call down where it was not given in words."""
+        if not callable(self.make):
+            raise ValueError(f"make ({self.make!r}) must be a function of a domain and a metric")
+        if not self.constructor:
+            object.__setattr__(self, "constructor", str(self.make))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,11 +233,10 @@ class Remark:
 Proposal = Candidate | Bound | Remark
 
 
-def _finite(name: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if isinstance(value, bool | str) or not math.isfinite(number):
-        raise ValueError(f"{name} ({value!r}) must be a finite number")
-    return number
+def budget(epsilon: float, delta: float) -> float | tuple[float, float]:
+    """A privacy target as constructors take it: a single epsilon without delta.
+
+    :param epsilon: privacy loss
+    :param delta: chance of a larger one
+    """
+    return (epsilon, delta) if delta else epsilon

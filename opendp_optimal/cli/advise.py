@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from opendp_optimal.advisor import Advice
+from opendp_optimal.advisor.advice import Advice
 from opendp_optimal.cli.plots import COLOURS, draw_bars, new_figure, save_figure
 from opendp_optimal.cli.terminal import (
     FAILED,
@@ -60,7 +60,7 @@ def advise(
     and from how many releases on Gaussian noise is the best to add. Exits with 1 if a plugin
     failed to make its proposals.
     """
-    from opendp_optimal.advisor import advise as ask
+    from opendp_optimal.advisor.advice import advise as ask
 
     with working("comparing mechanisms"):
         advice = ask(

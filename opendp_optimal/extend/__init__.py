@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from opendp_optimal.advisor.additive import additive_candidates as additive_candidates
     from opendp_optimal.advisor.request import Bound as Bound
     from opendp_optimal.advisor.request import Candidate as Candidate
+    from opendp_optimal.advisor.request import Noise as Noise
     from opendp_optimal.advisor.request import Proposal as Proposal
     from opendp_optimal.advisor.request import Remark as Remark
     from opendp_optimal.advisor.request import Request as Request
@@ -79,7 +80,14 @@ __getattr__, __dir__, __all__ = lazy_face(
     __name__,
     {
         "opendp_optimal.advisor.additive": ["additive_candidates"],
-        "opendp_optimal.advisor.request": ["Bound", "Candidate", "Proposal", "Remark", "Request"],
+        "opendp_optimal.advisor.request": [
+            "Bound",
+            "Candidate",
+            "Noise",
+            "Proposal",
+            "Remark",
+            "Request",
+        ],
         "opendp_optimal.arrays": ["frozen_array"],
         "opendp_optimal.checks": [
             "chances",

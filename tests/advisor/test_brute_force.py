@@ -9,14 +9,15 @@ import itertools
 import math
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import opendp.prelude as dp
 import pytest
 
-import opendp_optimal
 from opendp_optimal import GapWarning, advise, solve_bounded
-from opendp_optimal.advisor import Candidate, Request
+from opendp_optimal.advisor.additive import additive_candidates
+from opendp_optimal.advisor.request import Candidate, Request
 from opendp_optimal.known import real as baselines
 
 DRAWS = 20_000
@@ -71,17 +72,11 @@ def space(request: Request):
     return dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
 
 
-def built(request: Request, candidate: Candidate, call: str):
-    names = {
-        "dp": dp,
-        "opendp_optimal": opendp_optimal,
-        "prior": request.prior,
-        "input_domain": space(request)[0],
-        "input_metric": space(request)[1],
-    }
-    if "opendp_optimal_bayes" in call:
-        names["opendp_optimal_bayes"] = pytest.importorskip("opendp_optimal_bayes")
-    return eval(call, names)
+def added_table(request: Request):
+    """The table of the noise that is added, whatever the bounds."""
+    added = additive_candidates(replace(request, bounds=None, prior=None))
+    (found,) = [c for c in added if isinstance(c, Candidate) and c.name == "optimal table"]
+    return found.make(*space(request)).table
 
 
 def argument(call: str, name: str) -> float:
@@ -153,7 +148,7 @@ def errors(request: Request, candidate: Candidate, rng):
     if name == "staircase" and not request.integer:
         return staircase(rng, candidate.epsilon, request.loss.name, size) * request.sensitivity
     if name in ("staircase", "optimal table"):
-        made = built(request, candidate, inner)
+        made = candidate.make(*space(request))
         unit = 1.0 if made.table.kind == "integer" else float(request.sensitivity)
         noise = table_noise(rng, made.table, unit, size)
         return np.rint(noise) if request.integer else noise
@@ -189,11 +184,11 @@ def bounded_errors(request, candidate, rng, name, inner):
         noise = discrete_gaussian(rng, argument(inner, "scale"), DRAWS)
     else:
         assert name == "clamped table", name
-        noise = table_noise(rng, built(request, candidate, inner).table, 1.0, DRAWS)
+        noise = table_noise(rng, added_table(request), 1.0, DRAWS)
     y = x + noise
     if not candidate.name.endswith("+ remap"):
         return np.clip(y, low, high) - x
-    rule = built(request, candidate, candidate.constructor).rule
+    rule = candidate.make(*space(request)).rule
     return np.array([rule(v) for v in y.tolist()]) - x
 
 

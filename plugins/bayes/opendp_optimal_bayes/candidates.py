@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from opendp_optimal.advisor import Bound, Candidate, Noise, Proposal, Request
-from opendp_optimal.advisor.additive import additive_candidates
+from opendp_optimal.extend import (
+    Bound,
+    Candidate,
+    Noise,
+    Proposal,
+    Request,
+    additive_candidates,
+)
+from opendp_optimal_bayes.clamp import clamp
 from opendp_optimal_bayes.grid import MOST_PARTS, Law
+from opendp_optimal_bayes.measure import make_bounded_geometric, make_bounded_laplace
 from opendp_optimal_bayes.noises import GaussianNoise, LaplaceNoise, TableNoise
 from opendp_optimal_bayes.noises import Noise as Distribution
-from opendp_optimal_bayes.remapping import decision_rule, prior_weights
+from opendp_optimal_bayes.remapping import decision_rule, prior_weights, remap
 
 MARGIN = 1e-9
 """By what part a bound is stated below what was computed: far above the errors of floats there."""
@@ -48,7 +58,8 @@ def _pair(request: Request, added: Candidate, noise: Noise) -> Iterator[Proposal
     if not law.fine:
         return  # the noise is so small that the bounds do not matter
     rule = decision_rule(law, request.prior, request.loss)
-    ends = f"{_written(low, request)}, {_written(high, request)}"
+    first, last = request.ends
+    ends = f"{first!r}, {last!r}"
     loss = "loss" if request.loss.custom else repr(request.loss.name)
     name = CALLED[noise.kind, request.integer]
     prior = "None" if request.prior is None else "prior"
@@ -59,16 +70,27 @@ def _pair(request: Request, added: Candidate, noise: Noise) -> Iterator[Proposal
             f"opendp_optimal_bayes.make_bounded_{kind}(input_domain, input_metric, "
             f"{ends}, epsilon={per_unit!r})"
         )
-        clamped, bounds = made, ""
+        bounded: Any = make_bounded_geometric if request.integer else make_bounded_laplace
+        make: Any = partial(bounded, lo=first, hi=last, epsilon=per_unit)
+        clamped, make_clamped, bounds, limits = made, make, "", None
     else:
-        made = added.constructor
+        made, make, limits = added.constructor, added.make, (first, last)
         clamped, bounds = f"{made} >> opendp_optimal_bayes.clamp({ends})", f", bounds=({ends})"
+        make_clamped = _followed(make, lambda: clamp(first, last))
     least = geometric_optimum(request) if _optimal(request, noise) else 0.0
-    yield replace(added, name=name, loss=max(rule.before, least), constructor=clamped, noise=None)
+    yield replace(
+        added,
+        name=name,
+        loss=max(rule.before, least),
+        make=make_clamped,
+        constructor=clamped,
+        noise=None,
+    )
     yield replace(
         added,
         name=f"{name} + remap",
         loss=max(rule.after, least),
+        make=_followed(make, lambda: remap(request.prior, request.loss, bounds=limits)),
         constructor=f"{made} >> opendp_optimal_bayes.remap({prior}, {loss}{bounds})",
         note="post-processed for the prior and the loss",
         noise=None,
@@ -122,5 +144,6 @@ def _distribution(noise: Noise) -> Distribution:
     return TableNoise(noise.table, noise.scale)
 
 
-def _written(value: float, request: Request) -> str:
-    return repr(int(value)) if request.integer else repr(value)
+def _followed(make: Callable[..., Any], step: Callable[[], Any]) -> Callable[..., Any]:
+    """A constructor whose measurement is post-processed."""
+    return lambda input_domain, input_metric: make(input_domain, input_metric) >> step()

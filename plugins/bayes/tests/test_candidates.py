@@ -6,9 +6,8 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 
-import opendp_optimal_bayes
 from opendp_optimal import advise
-from opendp_optimal.advisor import Bound, Candidate, Request
+from opendp_optimal.extend import Bound, Candidate, Request
 from opendp_optimal.losses.base import parse
 from opendp_optimal.plugins import load
 from opendp_optimal_bayes.candidates import within_bounds
@@ -63,17 +62,10 @@ def test_the_theorem_agrees_with_the_certified_bound(loss):
 def test_losses_of_the_calls(integers):
     dp.enable_features("contrib")
     request = Request(epsilon=0.5, delta=1e-2, integer=True, bounds=(0, 6))
-    names = {
-        "dp": dp,
-        "opendp_optimal": __import__("opendp_optimal"),
-        "opendp_optimal_bayes": opendp_optimal_bayes,
-        "input_domain": integers[0],
-        "input_metric": integers[1],
-    }
     rng = np.random.default_rng(0)
     for candidate in within_bounds(request):
         assert isinstance(candidate, Candidate)
-        meas = eval(candidate.constructor, names)
+        meas = candidate.make(*integers)
         errors = np.array([abs(meas(x) - x) for x in rng.integers(0, 7, 1500).tolist()])
         # Six standard errors: false alarms once in a hundred million runs.
         assert abs(errors.mean() - candidate.loss) <= 6 * errors.std() / np.sqrt(1500)
