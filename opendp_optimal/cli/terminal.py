@@ -84,9 +84,13 @@ def note(text: str) -> None:
     click.echo(text, err=True)
 
 
-def print_json(value: Any) -> None:
-    """Print a result as JSON, to stdout."""
-    click.echo(json_text(value, indent=2))
+def print_json(value: Any, *, indent: int | None = 2) -> None:
+    """Print a result as JSON, to stdout.
+
+    :param value: plain values; numpy's arrays and numbers are made plain.
+    :param indent: None for a single line.
+    """
+    click.echo(json_text(value, indent=indent))
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from opendp_optimal.cli.plots import new_figure as new_figure
     from opendp_optimal.cli.plots import save_figure as save_figure
     from opendp_optimal.cli.terminal import CommandGroup as CommandGroup
+    from opendp_optimal.cli.terminal import drawable as drawable
     from opendp_optimal.cli.terminal import json_option as json_option
     from opendp_optimal.cli.terminal import plot_option as plot_option
     from opendp_optimal.cli.terminal import print_json as print_json
@@ -106,6 +107,7 @@ __getattr__, __dir__, __all__ = lazy_face(
         "opendp_optimal.cli.plots": ["new_figure", "save_figure"],
         "opendp_optimal.cli.terminal": [
             "CommandGroup",
+            "drawable",
             "json_option",
             "plot_option",
             "print_json",
