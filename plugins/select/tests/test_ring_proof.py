@@ -10,8 +10,8 @@ import pytest
 
 from opendp_optimal.errors import CertificateError
 from opendp_optimal_select import laplace_ring, optimal_ring
+from opendp_optimal_select.ring.boxes import BoundedBox, Box, least_bound
 from opendp_optimal_select.ring.shape import rate_bounds
-from opendp_optimal_select.ring_boxes import BoundedBox, Box, least_bound
 
 
 @pytest.fixture(scope="module", params=[1, 2])

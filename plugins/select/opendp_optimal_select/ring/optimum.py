@@ -17,10 +17,10 @@ from fractions import Fraction
 from opendp_optimal.errors import CertificateError
 from opendp_optimal_select._checks import positive_float, positive_integer
 from opendp_optimal_select.noise import FloatArray
+from opendp_optimal_select.ring.boxes import BoundedBox, Box, Gaps, least_bound
 from opendp_optimal_select.ring.certificate import RingDensity, density_from, lower_bound
+from opendp_optimal_select.ring.laplace import laplace_ring
 from opendp_optimal_select.ring.shape import CellModel, rate_bounds
-from opendp_optimal_select.ring_boxes import BoundedBox, Box, Gaps, least_bound
-from opendp_optimal_select.ring_laplace import laplace_ring
 from opendp_optimal_select.rounding import PI_LOWER, PI_UPPER, float_above, float_below
 
 __all__ = ["MOST_EPSILON", "RingOptimum", "laplace_ring", "optimal_ring"]
