@@ -7,10 +7,7 @@ from typing import Any
 import click
 
 from opendp_optimal.cli.terminal import figure_down, json_option, note, print_json, print_table
-from opendp_optimal.errors import TableFormatError
 from opendp_optimal.table import store as tables
-from opendp_optimal.table.files import bounded as bounded_files
-from opendp_optimal.table.files.noise import peek
 
 
 @click.group()
@@ -40,10 +37,11 @@ def list_(everything: bool, as_json: bool) -> None:
 
         opendp_optimal.load_plugins()
     own = str(tables.cache_directory())
-    entries = []
-    for place in [*tables.stored_files(), *tables.stored_files(bounded_files.SUFFIX)]:
-        if everything or str(place).startswith(own):
-            entries.append(describe(place))
+    entries = [
+        tables.describe(place)
+        for place in tables.stored_files()
+        if everything or str(place).startswith(own)
+    ]
     if as_json:
         print_json(entries)
         return
@@ -69,16 +67,6 @@ def clear(yes: bool) -> None:
     if not yes:
         click.confirm(f"Remove all tables in {tables.cache_directory()}?", abort=True, err=True)
     note(f"removed {tables.clear()} tables")
-
-
-def describe(place: Any) -> dict[str, Any]:
-    """Return what a table file says about itself, unverified."""
-    try:
-        data = tables.contents(place)
-        about = bounded_files.peek if data[:8] == bounded_files.MAGIC else peek
-        return {"file": place.name, **about(data)}
-    except (OSError, TableFormatError) as error:
-        return {"file": place.name, "error": str(error)}
 
 
 def _show(value: Any) -> str:

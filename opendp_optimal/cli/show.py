@@ -8,7 +8,7 @@ import numpy as np
 from opendp_optimal.cli.bounded import bounded_options, show_family
 from opendp_optimal.cli.plots import draw_shapes, new_figure, save_figure
 from opendp_optimal.cli.shapes import Shape, bars, rivals, shape_of
-from opendp_optimal.cli.solve import find, summary
+from opendp_optimal.cli.solve import find
 from opendp_optimal.cli.terminal import (
     figure,
     figure_down,
@@ -71,7 +71,7 @@ def show(
     if as_json:
         print_json(
             {
-                **summary(table),
+                **table.summary(),
                 "edges": own.edges.tolist(),
                 "density": {shape.name: shape.density.tolist() for shape in shapes},
             }

@@ -49,7 +49,7 @@ def solve(
     started = time.perf_counter()
     table = find(epsilon, delta, loss, integer_sensitivity, gap, cache=not no_cache)
     seconds = time.perf_counter() - started
-    facts = summary(table)
+    facts = table.summary()
     if as_json:
         print_json({**facts, "seconds": round(seconds, 4)})
     else:
@@ -81,22 +81,6 @@ def find(
     for warning in caught:
         note(f"note: {warning.message}")
     return table
-
-
-def summary(table: NoiseTable) -> dict[str, Any]:
-    """Return the facts of a table that a person or a script wants to see."""
-    return {
-        "epsilon": table.epsilon,
-        "delta": table.delta,
-        "loss": table.loss.name,
-        "kind": table.kind,
-        "cells": int(table.cells),
-        "support": table.radius / (table.cells if table.kind == "real" else 1),
-        "atom": int(table.atom) / int(table.total),
-        "upper": table.upper,
-        "lower": table.lower,
-        "gap": table.gap,
-    }
 
 
 def _show(name: str, value: Any) -> str:

@@ -8,10 +8,7 @@ from typing import Any
 import click
 
 from opendp_optimal.cli.terminal import FAILED, json_option, note, print_json
-from opendp_optimal.errors import CertificateError, TableFormatError
 from opendp_optimal.table import store as tables
-from opendp_optimal.table.files import bounded as bounded_files
-from opendp_optimal.table.files.noise import decode
 
 
 @click.command()
@@ -26,11 +23,8 @@ def verify(files: tuple[str, ...], as_json: bool) -> int:
     import opendp_optimal
 
     opendp_optimal.load_plugins()
-    places: list[Any] = [Path(name) for name in files] or [
-        *tables.stored_files(),
-        *tables.stored_files(bounded_files.SUFFIX),
-    ]
-    results = [(str(place), check(place)) for place in places]
+    places: list[Any] = [Path(name) for name in files] or list(tables.stored_files())
+    results = [(str(place), tables.fault(place)) for place in places]
     wrong = [(place, reason) for place, reason in results if reason]
     if as_json:
         print_json([{"file": p, "verified": not why, "reason": why} for p, why in results])
@@ -41,18 +35,3 @@ def verify(files: tuple[str, ...], as_json: bool) -> int:
     if wrong:
         note("a table that does not verify is never used; `opendp-optimal cache clear` removes it")
     return FAILED if wrong else 0
-
-
-def check(place: Any) -> str:
-    """Return why a table file does not verify; nothing if it does."""
-    try:
-        data = tables.contents(place)
-        if data[:8] == bounded_files.MAGIC:
-            bounded_files.decode(data)
-        else:
-            decode(data).verify()
-    except (CertificateError, TableFormatError) as error:
-        return f"{type(error).__name__}: {error}"
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-    return ""

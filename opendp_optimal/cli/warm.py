@@ -148,7 +148,7 @@ def attempt(job: Job) -> Outcome:
         seconds = time.perf_counter() - started
         return Outcome(job, "failed", None, seconds, f"{type(error).__name__}: {error}")
     seconds = time.perf_counter() - started
-    if steps and not (tables.cache_directory() / tables.file_name(table.problem)).is_file():
+    if steps and not tables.is_kept(table.problem):
         reason = f"the table could not be written to {tables.cache_directory()}"
         return Outcome(job, "failed", table.gap, seconds, reason)
     status = "gap not reached" if table.gap > job.gap else "solved" if steps else "there"

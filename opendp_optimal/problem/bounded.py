@@ -208,6 +208,11 @@ class BoundedProblem:
         )
 
     @property
+    def kind(self) -> str:
+        """ "real" or "integer"."""
+        return "integer" if self.integer else "real"
+
+    @property
     def fingerprint(self) -> str:
         """The address of the problem's table: a digest of everything that was asked."""
         text = json.dumps({"bounded": self.describe()}, sort_keys=True, separators=(",", ":"))

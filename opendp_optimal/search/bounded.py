@@ -20,9 +20,9 @@ from opendp_optimal.model.channel import ChannelProblem, Integers
 from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.search import clamped as additive
 from opendp_optimal.table import NoiseTable
+from opendp_optimal.table import store as tables
 from opendp_optimal.table.bounded import BoundedTable, channel_above, channel_below
 from opendp_optimal.table.clamped import Clamped
-from opendp_optimal.table.files import bounded as files
 
 Progress = Callable[[str], None]
 
@@ -114,7 +114,7 @@ def solve_bounded(
     )
     cells = _cells(problem, count)
     _check_size(problem, count)
-    stored = files.load(problem) if cache else None
+    stored: BoundedTable | None = tables.load(problem) if cache else None
     done = stored is not None and ALIKE in stored.levels
     if stored is not None and done and (count in stored.levels if count else stored.gap <= gap):
         return stored
@@ -127,7 +127,7 @@ def solve_bounded(
     search.try_noise()
     table = search.table()
     if cache and table != stored:
-        files.store(table)
+        tables.keep(table)
     if table.gap > gap and not count and problem.edges is None:
         warnings.warn(
             f"the certified gap is {table.gap:.3%}, above the {gap:.3%} asked for: this is the "

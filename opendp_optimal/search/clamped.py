@@ -59,7 +59,7 @@ def noise_for(
         loss=loss,
         integer_sensitivity=math.floor(problem.reach) if problem.integer else None,
     )
-    stored = tables.load(asked, gap) if cache else None
+    stored: NoiseTable | None = tables.load(asked, gap) if cache else None
     if stored is not None and stored.gap <= gap:
         return stored
     from opendp_optimal.search.refine import refine  # the solvers are loaded only when needed

@@ -76,11 +76,11 @@ def solve(
         support=support,
         impossible=impossible,
     )
-    stored = tables.load(problem, gap) if cache or not compute else None
+    stored: NoiseTable | None = tables.load(problem, gap) if cache or not compute else None
     if stored is not None and (stored.gap <= gap or not compute):
         return stored
     if not compute:
-        other = tables.load_dominating(problem)
+        other: NoiseTable | None = tables.dominating(problem)
         if other is None:
             raise LookupError(
                 f"no stored table answers epsilon ({epsilon}) and delta ({delta}) with this loss"
@@ -92,7 +92,7 @@ def solve(
     if stored is not None and stored.gap <= table.gap:
         table = stored
     elif cache:
-        tables.store(table)
+        tables.keep(table)
     if table.gap > gap:
         warnings.warn(
             f"the certified gap is {table.gap:.3%}, above the {gap:.3%} asked for: this is the "

@@ -78,11 +78,6 @@ class BoundedTable(Table):
     levels: tuple[int, ...] = ()
     noise: NoiseTable | None = None
 
-    @property
-    def kind(self) -> str:
-        """ "real" or "integer"."""
-        return "integer" if self.problem.integer else "real"
-
     def __repr__(self) -> str:
         """One line with the guarantee and the certified interval."""
         p = self.problem
@@ -113,6 +108,13 @@ class BoundedTable(Table):
     def __hash__(self) -> int:
         """By problem and size."""
         return hash((self.problem.fingerprint, self.bins, self.upper))
+
+    def _sizes(self) -> dict[str, Any]:
+        return {
+            "sensitivity": self.problem.sensitivity,
+            "range": [self.problem.low, self.problem.high],
+            "bins": self.bins,
+        }
 
     @cached_property
     def clamped(self) -> Clamped | None:

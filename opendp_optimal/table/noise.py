@@ -74,11 +74,6 @@ class NoiseTable(Table):
     costs: tuple[LatticeCost, LatticeCost] | None = None
 
     @property
-    def kind(self) -> str:
-        """ "real" or "integer"."""
-        return self.problem.kind
-
-    @property
     def radius(self) -> int:
         """Weights belong to the lattice points -radius..radius."""
         return len(self.weights) // 2
@@ -107,6 +102,13 @@ class NoiseTable(Table):
             f"loss={self.loss.name}, cells={self.cells}, radius={self.radius}, "
             f"upper={self.upper:.6g}, lower={self.lower:.6g}, gap={self.gap:.3%})"
         )
+
+    def _sizes(self) -> dict[str, Any]:
+        return {
+            "cells": self.cells,
+            "support": self.radius / (self.cells if self.kind == "real" else 1),
+            "atom": self.atom / self.total,
+        }
 
     def _primal_cost(self, loss: Loss) -> LatticeCost:
         if loss is self.loss:

@@ -13,19 +13,21 @@ import os
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import platformdirs
 
 from opendp_optimal import files as disk
 from opendp_optimal.errors import CertificateError, TableFormatError
 from opendp_optimal.losses.base import Loss
-from opendp_optimal.problem.noise import NoiseProblem
-from opendp_optimal.table.files.noise import SUFFIX, VERSION, decode, encode, peek
-from opendp_optimal.table.noise import NoiseTable
+from opendp_optimal.table.base import kind_for, kind_of, kinds
 
-BOUNDED_SUFFIX = ".bounded"
+if TYPE_CHECKING:
+    from opendp_optimal.table.files.container import Kind
+
 ENVIRONMENT = "OPENDP_OPTIMAL_CACHE"
+_FOLDER = "tables-1"
+"""The number is that of the container's version."""
 
 _log = logging.getLogger(__name__)
 _extra_directories: list[Any] = []
@@ -35,7 +37,7 @@ def cache_directory() -> Path:
     """The directory that tables are written to; it need not exist yet."""
     chosen = os.environ.get(ENVIRONMENT)
     root = Path(chosen) if chosen else Path(platformdirs.user_cache_dir("opendp-optimal"))
-    return root / f"tables-{VERSION}"
+    return root / _FOLDER
 
 
 def bundled_directory() -> Any:
@@ -54,9 +56,19 @@ def directories() -> list[Any]:
     return [cache_directory(), bundled_directory(), *_extra_directories]
 
 
-def file_name(problem: NoiseProblem) -> str:
+def file_name(problem: Any) -> str:
     """The name of a problem's file in any directory of tables."""
-    return problem.fingerprint + SUFFIX
+    return str(problem.fingerprint) + kind_for(problem).suffix
+
+
+def stored_files(*only: Kind[Any]) -> Iterator[Any]:
+    """Every table file in every directory, unverified: of all kinds, or of some."""
+    for kind in only or kinds():
+        for directory in directories():
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+                for place in sorted(directory.iterdir(), key=lambda p: p.name):
+                    if place.name.endswith(kind.suffix):
+                        yield place
 
 
 def contents(place: Any) -> bytes:
@@ -78,31 +90,17 @@ def read(place: Any) -> bytes | None:
         return None
 
 
-def _read(place: Any, problem: NoiseProblem | None, loss: Loss | None = None) -> NoiseTable | None:
-    data = read(place)
-    if data is None:
-        return None
-    try:
-        table = decode(data, loss if problem is None else problem.loss)
-        if problem is not None and table.problem.fingerprint != problem.fingerprint:
-            raise TableFormatError("it answers another question than its name says")
-    except (TableFormatError, CertificateError) as error:
-        _log.warning("table %s is not used: %s", place, error)
-        return None
-    return table
-
-
-def load(problem: NoiseProblem, gap: float = 0.0) -> NoiseTable | None:
+def load(problem: Any, gap: float = 0.0) -> Any:
     """A stored table for a problem, verified: the first that meets the gap, else the best.
 
     None if there is none.
     """
-    best: NoiseTable | None = None
+    kind = kind_for(problem)
+    best = None
+    if problem.loss.custom and not kind.own_losses:
+        return best
     for directory in directories():
-        table = _read(directory / file_name(problem), problem)
-        if table is not None and problem.loss.custom and not _same_costs(table):
-            _log.warning("the stored table is for another function named %s", problem.loss.name)
-            table = None
+        table = _verified(kind, directory / file_name(problem), problem.loss, problem.fingerprint)
         if table is not None and (best is None or table.gap < best.gap):
             best = table
         if best is not None and best.gap <= gap:
@@ -110,18 +108,56 @@ def load(problem: NoiseProblem, gap: float = 0.0) -> NoiseTable | None:
     return best
 
 
-def _same_costs(table: NoiseTable) -> bool:
-    """Whether the loss at hand has the costs that the table was made for."""
-    problem = table.problem
-    return table.costs == (
-        problem.cost(table.cells, table.radius),
-        problem.cost(table.dual.cells, table.dual.reach),
-    )
+def dominating(problem: Any) -> Any:
+    """The best stored table that is at least as private as what is asked, verified.
+
+    It has a smaller or equal epsilon and delta and otherwise answers the same problem. None if
+    there is none.
+    """
+    kind = kind_for(problem)
+    same = kind.plain(problem.describe())
+    found = []
+    for place in stored_files(kind):
+        try:
+            about = kind.peek(read(place) or b"")
+        except TableFormatError:
+            continue
+        agrees = all(about.get(key) == same[key] for key in same if key not in ("epsilon", "delta"))
+        if agrees and about["epsilon"] <= problem.epsilon and about["delta"] <= problem.delta:
+            found.append((about["upper"], place.name, place))
+    for _, _, place in sorted(found, key=lambda entry: entry[:2]):
+        table = _verified(kind, place, problem.loss)
+        if table is not None:
+            return table
+    return None
 
 
-def store(table: NoiseTable) -> Path | None:
-    """Keep a table; returns its file, or None if the directory cannot be written."""
-    return write(file_name(table.problem), encode(table))
+def _verified(kind: Kind[Any], place: Any, loss: Loss, fingerprint: str | None = None) -> Any:
+    """The table of a file; None, with a warning, if it is there but cannot be used."""
+    data = read(place)
+    if data is None:
+        return None
+    try:
+        table = kind.decode(data, loss)
+        if fingerprint not in (None, table.problem.fingerprint):
+            raise TableFormatError("it answers another question than its name says")
+    except (TableFormatError, CertificateError) as error:
+        _log.warning("table %s is not used: %s", place, error)
+        return None
+    return table
+
+
+def keep(table: Any) -> Path | None:
+    """Keep a table; returns its file, or None if it cannot be kept."""
+    kind = kind_for(table.problem)
+    if table.loss.custom and not kind.own_losses:
+        return None
+    return write(file_name(table.problem), kind.encode(table))
+
+
+def is_kept(problem: Any) -> bool:
+    """Whether the writable cache has a file for a problem."""
+    return (cache_directory() / file_name(problem)).is_file()
 
 
 def write(name: str, data: bytes) -> Path | None:
@@ -145,45 +181,35 @@ def check_writable() -> None:
     trial.unlink()
 
 
-def stored_files(suffix: str = SUFFIX) -> Iterator[Any]:
-    """Every table file in every directory, unverified."""
-    for directory in directories():
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-            for place in sorted(directory.iterdir(), key=lambda p: p.name):
-                if place.name.endswith(suffix):
-                    yield place
-
-
 def clear() -> int:
     """Remove all files of the writable cache; returns how many tables there were."""
     count = 0
+    endings = {kind.suffix for kind in kinds()}
     directory = cache_directory()
     if directory.is_dir():
         for place in directory.iterdir():
-            if not place.is_dir() and place.suffix in (SUFFIX, BOUNDED_SUFFIX, ".part"):
+            if not place.is_dir() and place.suffix in {*endings, ".part"}:
                 place.unlink(missing_ok=True)
-                count += place.suffix != ".part"
+                count += place.suffix in endings
     return count
 
 
-def load_dominating(problem: NoiseProblem) -> NoiseTable | None:
-    """The best stored table that is at least as private as what is asked, verified.
+def describe(place: Any) -> dict[str, Any]:
+    """What a table file says about itself, unverified; an ``error`` if it cannot be read."""
+    try:
+        data = contents(place)
+        return {"file": place.name, **kind_of(data).peek(data)}
+    except (OSError, TableFormatError) as error:
+        return {"file": place.name, "error": str(error)}
 
-    It has a smaller or equal epsilon and delta and otherwise answers the same problem.
-    """
-    same = problem.describe()
-    found = []
-    for place in stored_files():
-        data = read(place)
-        try:
-            about = peek(b"" if data is None else data)
-        except TableFormatError:
-            continue
-        agrees = all(about.get(key) == same[key] for key in same if key not in ("epsilon", "delta"))
-        if agrees and about["epsilon"] <= problem.epsilon and about["delta"] <= problem.delta:
-            found.append((about["upper"], place.name, place))
-    for _, _, place in sorted(found, key=lambda entry: entry[:2]):
-        table = _read(place, None, problem.loss)
-        if table is not None:
-            return table
-    return None
+
+def fault(place: Any) -> str:
+    """Why a table file does not verify; nothing if it does."""
+    try:
+        data = contents(place)
+        kind_of(data).decode(data)
+    except (CertificateError, TableFormatError) as error:
+        return f"{type(error).__name__}: {error}"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return ""

@@ -9,7 +9,7 @@ import numpy as np
 
 from opendp_optimal import NoiseTable
 from opendp_optimal.table import store as cache
-from opendp_optimal.table.files.noise import decode
+from opendp_optimal.table.files.noise import KIND as NOISE
 from opendp_optimal.testing import independent
 
 INTERVAL = 1e-3
@@ -20,7 +20,7 @@ def bundled(count: int | None = None) -> list[NoiseTable]:
     places = sorted(cache.bundled_directory().iterdir(), key=lambda place: place.name)
     places = [place for place in places if place.name.endswith(".noise")]
     step = 1 if count is None else max(1, len(places) // count)
-    return [decode(place.read_bytes()) for place in places[::step]]
+    return [NOISE.decode(place.read_bytes()) for place in places[::step]]
 
 
 def fractions_agree(table: NoiseTable) -> bool:

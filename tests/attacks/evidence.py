@@ -119,12 +119,12 @@ def timing(scale: float, part: str) -> Iterator[Row]:
 def flips(scale: float, part: str) -> Iterator[Row]:
     """Every byte of table files flipped in turn."""
     from opendp_optimal import CertificateError, TableFormatError
-    from opendp_optimal.table.files import bounded as bounded_files
-    from opendp_optimal.table.files import noise as format
+    from opendp_optimal.table.files.bounded import KIND as BOUNDED
+    from opendp_optimal.table.files.noise import KIND as NOISE
     from tests.attacks.fuzz_core import bounded_tables, noise_tables
 
-    kinds = [("noise", noise_tables(), format), ("bounded", bounded_tables(), bounded_files)]
-    for name, tables, module in kinds:
+    kinds = [("noise", noise_tables(), NOISE), ("bounded", bounded_tables(), BOUNDED)]
+    for name, tables, kind in kinds:
         tries = caught = 0
         for sealed in tables[: max(1, round(len(tables) * scale))]:
             changed = bytearray(sealed.data)
@@ -133,7 +133,7 @@ def flips(scale: float, part: str) -> Iterator[Row]:
                     changed[place] ^= bit
                     tries += 1
                     try:
-                        module.decode(bytes(changed))
+                        kind.decode(bytes(changed))
                     except (TableFormatError, CertificateError):
                         caught += 1
                     changed[place] ^= bit

@@ -16,8 +16,8 @@ import numpy as np
 from opendp_optimal import CertificateError, TableFormatError, load_plugins, solve, solve_bounded
 from opendp_optimal.cli.terminal import listed
 from opendp_optimal.losses import base as losses
-from opendp_optimal.table.files import bounded as bounded_files
-from opendp_optimal.table.files import noise as format
+from opendp_optimal.table.files.bounded import KIND as BOUNDED
+from opendp_optimal.table.files.noise import KIND as NOISE
 from opendp_optimal.testing import independent
 from tests.attacks.hostile import FuzzError, mutate_bytes, mutate_json, mutate_text
 
@@ -33,11 +33,11 @@ class Sealed:
     arrays: dict[str, Any]
 
 
-def _sealed(module: Any, tables: list[Any]) -> list[Sealed]:
+def _sealed(kind: Any, tables: list[Any]) -> list[Sealed]:
     out = []
     for table in tables:
-        data = module.encode(table)
-        header, arrays = format.unseal(module.MAGIC, module.VERSION, data)
+        data = kind.encode(table)
+        header, arrays = kind.unseal(data)
         header.pop("arrays")
         out.append(Sealed(data, header, arrays))
     return out
@@ -59,7 +59,7 @@ def noise_tables() -> list[Sealed]:
         solve(2.0, 0.0, integer_sensitivity=1, **SMALL),
         solve(2.0, 0.0, **SMALL),
     ]
-    return _sealed(format, tables)
+    return _sealed(NOISE, tables)
 
 
 @cache
@@ -69,7 +69,7 @@ def bounded_tables() -> list[Sealed]:
         solve_bounded(1.0, 0.1, sensitivity=1, range=(0, 2), integer=True, **SMALL),
         solve_bounded(1.0, 0.1, sensitivity=1.0, range=(0.0, 2.0), bins=2, **SMALL),
     ]
-    return _sealed(bounded_files, tables)
+    return _sealed(BOUNDED, tables)
 
 
 def _mutate_arrays(rng: random.Random, arrays: dict[str, Any]) -> dict[str, Any]:
@@ -96,30 +96,30 @@ def _mutate_arrays(rng: random.Random, arrays: dict[str, Any]) -> dict[str, Any]
     return {**arrays, name: array}
 
 
-def _candidate(rng: random.Random, module: Any, sealed: Sealed) -> bytes:
+def _candidate(rng: random.Random, kind: Any, sealed: Sealed) -> bytes:
     """The file damaged, damaged and sealed again, or made of other parts."""
-    kind = rng.randrange(128)
-    if kind < 126:
+    way = rng.randrange(128)
+    if way < 126:
         candidate = mutate_bytes(rng, sealed.data)
-        if kind >= 110:
+        if way >= 110:
             candidate = candidate[:-32] + hashlib.sha256(candidate[:-32]).digest()
         return candidate
-    if kind == 126:
-        return format.seal(module.MAGIC, sealed.header, _mutate_arrays(rng, sealed.arrays))
+    if way == 126:
+        return kind.seal(sealed.header, _mutate_arrays(rng, sealed.arrays))
     changed = mutate_json(rng, sealed.header)
     if not isinstance(changed, dict):
         changed = {"version": 1}
-    return format.seal(module.MAGIC, changed, sealed.arrays)
+    return kind.seal(changed, sealed.arrays)
 
 
-def _accepted(rng: random.Random, module: Any, tables: list[Sealed]) -> Any:
-    """What a module makes of a hostile file: a table, or None if it refuses."""
+def _accepted(rng: random.Random, kind: Any, tables: list[Sealed]) -> Any:
+    """What a kind of table makes of a hostile file: a table, or None if it refuses."""
     sealed = rng.choice(tables)
-    candidate = _candidate(rng, module, sealed)
+    candidate = _candidate(rng, kind, sealed)
     with contextlib.suppress(TableFormatError):
-        module.peek(candidate)
+        kind.peek(candidate)
     try:
-        table = module.decode(candidate)
+        table = kind.decode(candidate)
     except (TableFormatError, CertificateError):
         return None
     if not table.lower <= table.upper:
@@ -129,7 +129,7 @@ def _accepted(rng: random.Random, module: Any, tables: list[Sealed]) -> Any:
 
 def noise_table(rng: random.Random) -> bool:
     """A noise table: damaged, or changed and sealed again."""
-    table = _accepted(rng, format, noise_tables())
+    table = _accepted(rng, NOISE, noise_tables())
     if table is None:
         return False
     if not independent.holds(table):
@@ -141,7 +141,7 @@ def noise_table(rng: random.Random) -> bool:
 
 def bounded_table(rng: random.Random) -> bool:
     """A bounded table: damaged, or changed and sealed again."""
-    table = _accepted(rng, bounded_files, bounded_tables())
+    table = _accepted(rng, BOUNDED, bounded_tables())
     if table is None:
         return False
     if not independent.channel_holds(table):

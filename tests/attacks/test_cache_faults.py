@@ -15,7 +15,7 @@ import pytest
 from opendp_optimal import CertificateError, NoiseTable, TableFormatError, make_optimal_noise, solve
 from opendp_optimal.certify.bound import DualCertificate
 from opendp_optimal.table import store as cache
-from opendp_optimal.table.files.noise import MAGIC, decode, encode, peek, seal, unseal
+from opendp_optimal.table.files.noise import KIND as NOISE
 from tests.attacks.mechanisms import REAL
 from tests.attacks.writers import Outcome, kill_warm, kill_writers, warm_command
 
@@ -28,9 +28,9 @@ def small(**change):
 
 def forged(table: NoiseTable, header=None, arrays=None) -> bytes:
     """A file with a good seal and other content."""
-    old, packed = unseal(MAGIC, 1, encode(table))
+    old, packed = NOISE.unseal(NOISE.encode(table))
     old.pop("arrays")
-    return seal(MAGIC, {**old, **(header or {})}, {**packed, **(arrays or {})})
+    return NOISE.seal({**old, **(header or {})}, {**packed, **(arrays or {})})
 
 
 def test_killed_writers_lose_nothing():
@@ -75,12 +75,12 @@ def test_an_endless_tail_needs_weights_with_a_middle():
         {"endless": np.array([endless[0], 1 << 62], np.int64)},
     ):
         with pytest.raises((TableFormatError, CertificateError)):
-            decode(forged(table, arrays=change))
+            NOISE.decode(forged(table, arrays=change))
 
 
 def test_pure_noise_has_no_atom():
     with pytest.raises(CertificateError, match="point mass"):
-        decode(forged(pure(), header={"atom": 1}))
+        NOISE.decode(forged(pure(), header={"atom": 1}))
 
 
 def test_order_prices_prove_nothing_about_noise_of_any_shape():
@@ -90,7 +90,7 @@ def test_order_prices_prove_nothing_about_noise_of_any_shape():
     free = small()
     assert table.lower > free.lower
     with pytest.raises(CertificateError, match="order prices"):
-        decode(forged(table, header={"problem": problem}))
+        NOISE.decode(forged(table, header={"problem": problem}))
 
 
 def test_one_tail_price_does_not_pay_for_two_ends():
@@ -116,7 +116,7 @@ def test_one_tail_price_does_not_pay_for_two_ends():
 def test_arrays_of_another_shape_are_refused_or_harmless(name, shape):
     data = forged(small(), arrays={name: np.zeros(shape, np.int64)})
     try:
-        table = decode(data)
+        table = NOISE.decode(data)
     except (TableFormatError, CertificateError):
         return
     table.verify()
@@ -129,12 +129,12 @@ def test_arrays_of_another_shape_are_refused_or_harmless(name, shape):
     ids=lambda h: repr(h[:20]),
 )
 def test_headers_that_are_no_headers(header):
-    body = MAGIC + struct.pack("<I", len(header)) + header
+    body = NOISE.magic + struct.pack("<I", len(header)) + header
     for data in (body, body + hashlib.sha256(body).digest()):
         with pytest.raises(TableFormatError):
-            decode(data)
+            NOISE.decode(data)
         with pytest.raises(TableFormatError):
-            peek(data)
+            NOISE.peek(data)
 
 
 @pytest.mark.parametrize("key", ["symmetric", "monotone"])
@@ -142,17 +142,17 @@ def test_flags_are_flags(key):
     table = small()
     problem = {**table.problem.describe(), key: "" if key == "monotone" else "yes"}
     with pytest.raises(TableFormatError):
-        decode(forged(table, header={"problem": problem}))
+        NOISE.decode(forged(table, header={"problem": problem}))
 
 
 def test_costs_of_a_users_loss_are_divided_by_something():
     table = small(loss=lambda x: abs(x) ** 1.5)
-    header, _ = unseal(MAGIC, 1, encode(table))
+    header, _ = NOISE.unseal(NOISE.encode(table))
     costs = header["costs"]
     for denominator in ("0", "-1"):
         changed = [{**cost, "denominator": denominator} for cost in costs]
         with pytest.raises((TableFormatError, CertificateError)):
-            decode(forged(table, header={"costs": changed}))
+            NOISE.decode(forged(table, header={"costs": changed}))
 
 
 def test_many_arrays_do_not_exhaust_memory():
@@ -161,11 +161,11 @@ def test_many_arrays_do_not_exhaust_memory():
     entry = {"shape": [1 << 25], "width": 1, "bytes": len(packed)}
     header = {"version": 1, "arrays": {str(i): entry for i in range(200)}}
     text = json.dumps(header).encode()
-    body = MAGIC + struct.pack("<I", len(text)) + text + packed * 200
+    body = NOISE.magic + struct.pack("<I", len(text)) + text + packed * 200
     data = body + hashlib.sha256(body).digest()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(TableFormatError, match="large"):
-        decode(data)
+        NOISE.decode(data)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
 
 
@@ -173,14 +173,14 @@ def test_stray_files_do_not_stop_the_search():
     directory = cache.cache_directory()
     directory.mkdir(parents=True)
     real = small()
-    header, _ = unseal(MAGIC, 1, encode(real))
+    header, _ = NOISE.unseal(NOISE.encode(real))
     for number, problem in enumerate(({}, {"epsilon": "0x1p0", "delta": "0x1p-9"}, None, 3)):
         text = json.dumps({**header, "problem": problem}).encode()
         place = directory / f"stray{number}.noise"
-        place.write_bytes(MAGIC + struct.pack("<I", len(text)) + text)
-    (directory / "deep.noise").write_bytes(MAGIC + struct.pack("<I", 90_000) + b"[" * 90_000)
+        place.write_bytes(NOISE.magic + struct.pack("<I", len(text)) + text)
+    (directory / "deep.noise").write_bytes(NOISE.magic + struct.pack("<I", 90_000) + b"[" * 90_000)
     (directory / "folder.noise").mkdir()
-    found = cache.load_dominating(real.problem)
+    found = cache.dominating(real.problem)
     assert found is None or (found.epsilon <= 0.77 and found.delta <= 0.03)
     solve(0.77, 0.03, gap=0.5)
 

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from opendp_optimal import (
     CertificateError,
+    NoiseTable,
     TableFormatError,
 )
 from opendp_optimal.cli import run
 from opendp_optimal.cli.terminal import listed
-from opendp_optimal.table.files import bounded as bounded_files
-from opendp_optimal.table.files import noise as format
+from opendp_optimal.table.files import container
+from opendp_optimal.table.files.bounded import KIND as BOUNDED
+from opendp_optimal.table.files.noise import KIND as NOISE
 from tests.attacks import fuzz
 
 dp.enable_features("contrib", "honest-but-curious")
@@ -31,11 +33,11 @@ def test_a_few_thousand_hostile_inputs(name):
 
 
 def test_the_fuzzer_notices_a_crash_and_a_wrong_acceptance(monkeypatch):
-    monkeypatch.setattr(format, "MALFORMED", (KeyError,))
+    monkeypatch.setattr(container, "_MALFORMED", (KeyError,))
     with pytest.raises(fuzz.FuzzError):
         fuzz.run("noise table files", 20_000, seed=7)
     monkeypatch.undo()
-    monkeypatch.setattr(format.NoiseTable, "verify", lambda self: None)
+    monkeypatch.setattr(NoiseTable, "verify", lambda self: None)
     with pytest.raises(fuzz.FuzzError):
         fuzz.run("noise table files", 20_000, seed=7)
 
@@ -58,12 +60,12 @@ anything = st.recursive(
 def test_any_header_is_refused(header):
     header = header if isinstance(header, dict) else {"version": 1, "x": header}
     header.pop("arrays", None)
-    for magic, module in ((format.MAGIC, format), (bounded_files.MAGIC, bounded_files)):
-        data = format.seal(magic, {**header, "version": 1}, {})
+    for kind in (NOISE, BOUNDED):
+        data = kind.seal({**header, "version": 1}, {})
         with pytest.raises((TableFormatError, CertificateError)):
-            module.decode(data)
+            kind.decode(data)
         with pytest.raises(TableFormatError):
-            module.peek(data)
+            kind.peek(data)
 
 
 @given(st.binary(max_size=400))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from opendp_optimal import CertificateError, NoiseTable, TableFormatError
 from opendp_optimal.table import store as cache
-from opendp_optimal.table.files.noise import decode, encode
+from opendp_optimal.table.files.noise import KIND as NOISE
 
 
 @dataclass
@@ -35,7 +35,7 @@ def look(directory: Path, outcome: Outcome, before: set[str]) -> set[str]:
             place.unlink()
             continue
         try:
-            decode(place.read_bytes())
+            NOISE.decode(place.read_bytes())
         except (TableFormatError, CertificateError):
             outcome.wrong += 1
         there.add(place.name)
@@ -50,9 +50,9 @@ def kill_writers(tables: list[NoiseTable], kills: int, seed: int = 0) -> Outcome
     directory = cache.cache_directory()
     there: set[str] = set()
     for table in tables:
-        cache.store(table)
+        cache.keep(table)
     there = look(directory, outcome, there)
-    data = [(cache.file_name(table.problem), encode(table)) for table in tables]
+    data = [(cache.file_name(table.problem), NOISE.encode(table)) for table in tables]
     for _ in range(kills):
         child = os.fork()
         if child == 0:

@@ -7,6 +7,7 @@ import pytest
 
 from opendp_optimal import cli, solve_bounded
 from opendp_optimal.table import store as tables
+from opendp_optimal.table.files.bounded import KIND as BOUNDED
 
 SHOW = ("show", "1", "0.2", "--range", "0", "4", "--sensitivity", "2", "--bins", "4")
 
@@ -59,7 +60,7 @@ def test_stored_tables_are_verified_listed_and_cleared(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     solve_bounded(1.0, 0.2, sensitivity=2, range=(0, 4), bins=4)
-    (place,) = tables.stored_files(".bounded")
+    (place,) = tables.stored_files(BOUNDED)
     assert cli.run(["verify", str(place)]) == 0
     assert "1 of 1 tables verified" in capsys.readouterr().out
     assert cli.run(["cache", "list", "--json"]) == 0
@@ -69,4 +70,4 @@ def test_stored_tables_are_verified_listed_and_cleared(
     place.write_bytes(bytes(damaged))
     assert cli.run(["verify", str(place)]) == 1
     assert cli.run(["cache", "clear", "--yes"]) == 0
-    assert not list(tables.stored_files(".bounded"))
+    assert not list(tables.stored_files(BOUNDED))

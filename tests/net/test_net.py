@@ -5,7 +5,7 @@ import json
 import pytest
 
 from opendp_optimal.table import store as cache
-from opendp_optimal.table.files.noise import decode
+from opendp_optimal.table.files.noise import KIND as NOISE
 from tests.net import record
 
 RECORDED = json.loads(record.RECORDED.read_text())
@@ -21,4 +21,4 @@ def test_every_bundled_table_verifies():
     places = [p for p in cache.bundled_directory().iterdir() if p.name.endswith(".noise")]
     assert len(places) == 352
     for place in places:
-        decode(place.read_bytes()).verify()
+        NOISE.decode(place.read_bytes()).verify()

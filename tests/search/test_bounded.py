@@ -25,7 +25,7 @@ from opendp_optimal.certify import channel as proofs
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.known import real as baselines
 from opendp_optimal.table.bounded import channel_above
-from opendp_optimal.table.files import bounded as files
+from opendp_optimal.table.files.bounded import KIND as BOUNDED
 
 FIGURE = json.loads((Path(__file__).parents[1] / "golden" / "figure_3.json").read_text())
 ASKED = {"sensitivity": 2, "range": (0, 4), "cache": False}
@@ -299,7 +299,7 @@ def test_never_worse_than_noise_that_is_the_same_for_all():
     answers, outputs, chances = table.family()
     assert len(answers) == len(outputs) == len(chances)
     assert chances.sum(axis=1) == pytest.approx(np.ones(len(answers)))
-    again = files.decode(files.encode(table))
+    again = BOUNDED.decode(BOUNDED.encode(table))
     assert again == table
     for change in (
         {"noise": None},

@@ -10,7 +10,7 @@ from opendp_optimal.certify.bound import prove_bound
 from opendp_optimal.losses.base import parse
 from opendp_optimal.model.build import floats
 from opendp_optimal.model.prices import largest_shift_prices
-from opendp_optimal.table.files.noise import decode, encode
+from opendp_optimal.table.files.noise import KIND as NOISE
 from opendp_optimal.testing import independent
 
 
@@ -30,7 +30,7 @@ def test_costs_in_any_unit(factor):
     assert table.gap <= 0.01
     assert table.lower <= factor * plain.upper
     assert factor * plain.lower <= table.upper
-    assert decode(encode(table)).lower == table.lower
+    assert NOISE.decode(NOISE.encode(table)).lower == table.lower
 
 
 def test_large_losses_at_a_small_epsilon():

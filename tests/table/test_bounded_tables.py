@@ -8,7 +8,7 @@ import pytest
 
 from opendp_optimal import CertificateError, Loss, TableFormatError, solve_bounded
 from opendp_optimal.table import store as cache
-from opendp_optimal.table.files import bounded as files
+from opendp_optimal.table.files.bounded import KIND as BOUNDED
 
 OPTIONS = {"sensitivity": 2, "range": (0, 4), "bins": 6}
 
@@ -26,10 +26,10 @@ def test_what_is_written_is_read(table):
         solve_bounded(1.0, 1e-6, sensitivity=1, range=(0, 5), integer=True, cache=False),
         solve_bounded(1.0, 0.2, sensitivity=2, range=(0, 4), bins=[0, 1, 4], cache=False),
     ):
-        again = files.decode(files.encode(one))
+        again = BOUNDED.decode(BOUNDED.encode(one))
         assert again == one
         assert hash(again) == hash(one)
-        assert files.peek(files.encode(one))["upper"] == one.upper
+        assert BOUNDED.peek(BOUNDED.encode(one))["upper"] == one.upper
 
 
 def test_tables_are_frozen(table):
@@ -43,14 +43,14 @@ def test_tables_are_frozen(table):
 
 @pytest.mark.parametrize("at", [0, 9, 40, 500, -1])
 def test_damage_is_seen(table, at):
-    data = bytearray(files.encode(table))
+    data = bytearray(BOUNDED.encode(table))
     data[at] ^= 1
     with pytest.raises(TableFormatError):
-        files.decode(bytes(data))
+        BOUNDED.decode(bytes(data))
     with pytest.raises(TableFormatError):
-        files.decode(files.encode(table)[:-40])
+        BOUNDED.decode(BOUNDED.encode(table)[:-40])
     with pytest.raises(TableFormatError):
-        files.peek(b"ODPBOUND\xff\xff\xff\xff{}")
+        BOUNDED.peek(b"ODPBOUND\xff\xff\xff\xff{}")
 
 
 def test_claims_that_are_not_proved_are_refused(table):
@@ -70,7 +70,7 @@ def test_claims_that_are_not_proved_are_refused(table):
         with pytest.raises(CertificateError):
             wrong.verify()
         with pytest.raises(CertificateError):
-            files.decode(files.encode(wrong))
+            BOUNDED.decode(BOUNDED.encode(wrong))
 
 
 def test_tables_are_kept_and_checked_on_load(caplog):
@@ -78,7 +78,7 @@ def test_tables_are_kept_and_checked_on_load(caplog):
     (place,) = cache.cache_directory().iterdir()
     assert place.name == first.problem.fingerprint + ".bounded"
     assert solve_bounded(1.0, 0.2, **OPTIONS) == first
-    assert list(cache.stored_files(files.SUFFIX)) == [place]
+    assert list(cache.stored_files(BOUNDED)) == [place]
     # Another number of bins goes on from there, and never loosens.
     finer = solve_bounded(1.0, 0.2, **{**OPTIONS, "bins": 8})
     assert finer.upper <= first.upper
@@ -88,27 +88,27 @@ def test_tables_are_kept_and_checked_on_load(caplog):
     data[-100] ^= 255
     place.write_bytes(bytes(data))
     with caplog.at_level(logging.WARNING):
-        assert files.load(first.problem) is None
+        assert cache.load(first.problem) is None
     assert "is not used" in caplog.text
     assert solve_bounded(1.0, 0.2, **OPTIONS).upper == pytest.approx(first.upper, rel=1e-3)
     assert cache.clear() == 1
-    assert files.load(first.problem) is None
+    assert cache.load(first.problem) is None
 
 
 def test_a_file_under_another_name_is_not_used(table, caplog):
     other = solve_bounded(1.0, 0.1, **OPTIONS, cache=False)
-    cache.write(table.problem.fingerprint + files.SUFFIX, files.encode(other))
+    cache.write(table.problem.fingerprint + BOUNDED.suffix, BOUNDED.encode(other))
     with caplog.at_level(logging.WARNING):
-        assert files.load(table.problem) is None
+        assert cache.load(table.problem) is None
     assert "another question" in caplog.text
 
 
 def test_a_users_loss_is_not_kept():
     own = solve_bounded(1.0, 0.2, **OPTIONS, loss=Loss(lambda x: abs(x) ** 1.5, "p"))
-    assert files.store(own) is None
-    assert files.load(own.problem) is None
+    assert cache.keep(own) is None
+    assert cache.load(own.problem) is None
     with pytest.raises(ValueError, match=r"loss \(p\) must have a name"):
-        files.encode(own)
+        BOUNDED.encode(own)
 
 
 def test_the_profile(table):

@@ -24,7 +24,7 @@ def test_tables_have_the_permissions_of_any_new_file(mask):
     table = small(cache=False)
     before = os.umask(mask)
     try:
-        place = cache.store(table)
+        place = cache.keep(table)
     finally:
         os.umask(before)
     assert place is not None
@@ -43,10 +43,8 @@ def test_a_pipe_or_a_device_named_like_a_table_is_passed_over():
         "import resource, signal; signal.alarm(60);"
         "resource.setrlimit(resource.RLIMIT_AS, (1 << 32, 1 << 32));"
         "from opendp_optimal.table import store as cache;"
-        "from opendp_optimal.cli.verify import check;"
-        "from opendp_optimal.cli.cache import describe;"
         "own = [p for p in cache.stored_files() if p.parent == cache.cache_directory()];"
-        "print([[cache.read(p), check(p), describe(p)['error']] for p in own])"
+        "print([[cache.read(p), cache.fault(p), cache.describe(p)['error']] for p in own])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

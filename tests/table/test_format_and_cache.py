@@ -19,7 +19,7 @@ from opendp_optimal import CertificateError, TableFormatError, solve
 from opendp_optimal.losses.base import parse
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.table import store as cache
-from opendp_optimal.table.files.noise import MAGIC, decode, encode, peek
+from opendp_optimal.table.files.noise import KIND as NOISE
 from tests.strategies import deltas, epsilons
 
 ASKED = {"epsilon": 0.77, "delta": 0.03}
@@ -46,17 +46,17 @@ def small(**change):
 )
 def test_round_trip(change):
     table = small(**change)
-    again = decode(encode(table))
+    again = NOISE.decode(NOISE.encode(table))
     assert again == table
-    assert encode(again) == encode(table)
-    assert peek(encode(table))["upper"] == table.upper
+    assert NOISE.encode(again) == NOISE.encode(table)
+    assert NOISE.peek(NOISE.encode(table))["upper"] == table.upper
 
 
 @given(epsilons, deltas)
 @settings(max_examples=15)
 def test_round_trip_of_any_target(epsilon, delta):
     table = solve(epsilon, delta, cells=2, gap=100.0, cache=False)
-    assert decode(encode(table)) == table
+    assert NOISE.decode(NOISE.encode(table)) == table
 
 
 def test_a_users_own_loss():
@@ -64,29 +64,29 @@ def test_a_users_own_loss():
         return abs(x) ** 1.5
 
     table = small(loss=power)
-    data = encode(table)
-    assert decode(data, parse(power)) == table
-    alone = decode(data)  # without the function it still proves itself
+    data = NOISE.encode(table)
+    assert NOISE.decode(data, parse(power)) == table
+    alone = NOISE.decode(data)  # without the function it still proves itself
     assert alone.upper == table.upper
     with pytest.raises(TableFormatError):
-        decode(data, parse(lambda x: abs(x) ** 1.6))
+        NOISE.decode(data, parse(lambda x: abs(x) ** 1.6))
 
 
 def test_every_flipped_byte_is_detected():
-    data = bytearray(encode(small(integer_sensitivity=1, cells=None)))
+    data = bytearray(NOISE.encode(small(integer_sensitivity=1, cells=None)))
     for place in range(len(data)):
         data[place] ^= 0x41
         with pytest.raises((TableFormatError, CertificateError)):
-            decode(bytes(data))
+            NOISE.decode(bytes(data))
         data[place] ^= 0x41
-    decode(bytes(data))
+    NOISE.decode(bytes(data))
 
 
 @given(st.binary(max_size=300))
 def test_noise_is_no_table(data):
-    for candidate in (data, MAGIC + data, MAGIC + struct.pack("<I", len(data)) + data):
+    for candidate in (data, NOISE.magic + data, NOISE.magic + struct.pack("<I", len(data)) + data):
         with pytest.raises(TableFormatError):
-            decode(candidate)
+            NOISE.decode(candidate)
 
 
 def resealed(data, change):
@@ -95,7 +95,7 @@ def resealed(data, change):
     header = json.loads(data[12 : 12 + length])
     change(header)
     text = json.dumps(header, separators=(",", ":")).encode()
-    body = MAGIC + struct.pack("<I", len(text)) + text + data[12 + length : -32]
+    body = NOISE.magic + struct.pack("<I", len(text)) + text + data[12 + length : -32]
     return body + hashlib.sha256(body).digest()
 
 
@@ -139,7 +139,7 @@ def set_in(*path):
 )
 def test_a_resealed_lie_is_refused(change):
     with pytest.raises((TableFormatError, CertificateError)):
-        decode(resealed(encode(small()), change))
+        NOISE.decode(resealed(NOISE.encode(small()), change))
 
 
 def test_a_bomb_is_not_inflated():
@@ -148,11 +148,11 @@ def test_a_bomb_is_not_inflated():
     def change(header):
         header["arrays"] = {"weights": {"shape": [3], "width": 8, "bytes": len(bomb)}}
 
-    data = resealed(encode(small()), change)
+    data = resealed(NOISE.encode(small()), change)
     (length,) = struct.unpack("<I", data[8:12])
     body = data[: 12 + length] + bomb
     with pytest.raises(TableFormatError, match="size"):
-        decode(body + hashlib.sha256(body).digest())
+        NOISE.decode(body + hashlib.sha256(body).digest())
 
 
 def test_solve_stores_and_loads(own_cache):
@@ -177,13 +177,13 @@ def test_damage_is_reported_and_repaired(caplog):
     with caplog.at_level(logging.WARNING):
         assert solve(**ASKED, gap=0.01) == table
     assert "damaged" in caplog.text
-    assert decode(place.read_bytes()) == table
+    assert NOISE.decode(place.read_bytes()) == table
 
 
 def test_a_file_under_a_wrong_name_is_not_used(caplog):
     table = solve(**ASKED, gap=0.01)
     other = NoiseProblem(epsilon=0.78, delta=0.03)
-    (cache.cache_directory() / cache.file_name(other)).write_bytes(encode(table))
+    (cache.cache_directory() / cache.file_name(other)).write_bytes(NOISE.encode(table))
     with caplog.at_level(logging.WARNING):
         assert cache.load(other) is None
     assert "another" in caplog.text
@@ -208,7 +208,7 @@ def test_unwritable_and_missing_directories(tmp_path, monkeypatch):
     monkeypatch.setenv(cache.ENVIRONMENT, str(blocked / "below"))
     table = solve(**ASKED, gap=0.01)
     assert table.gap <= 0.01
-    assert cache.store(table) is None
+    assert cache.keep(table) is None
     assert cache.clear() == 0
 
 
@@ -219,7 +219,7 @@ def test_a_full_disk_leaves_nothing_half_written(monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    assert cache.store(table) is None
+    assert cache.keep(table) is None
     assert list(cache.cache_directory().iterdir()) == []
     monkeypatch.undo()
 
@@ -232,7 +232,7 @@ def test_an_interrupt_leaves_nothing_half_written(monkeypatch):
 
     monkeypatch.setattr(os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        cache.store(table)
+        cache.keep(table)
     assert list(cache.cache_directory().iterdir()) == []
 
 
@@ -242,7 +242,7 @@ def test_several_processes_write_at_once(own_cache):
     assert len(set(results)) == 1
     files = list(cache.cache_directory().iterdir())
     assert len(files) == 1
-    decode(files[0].read_bytes())
+    NOISE.decode(files[0].read_bytes())
 
 
 def _solve_for_real(epsilon, delta):
@@ -259,7 +259,7 @@ def test_killed_writers_lose_nothing(own_cache):
         "from opendp_optimal.table import store as cache\n"
         f"table = solve({ASKED['epsilon']}, {ASKED['delta']}, gap=0.01)\n"
         "print('ready', flush=True)\n"
-        "while True: cache.store(table)\n"
+        "while True: cache.keep(table)\n"
     )
     for _ in range(3):
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
@@ -288,7 +288,7 @@ def test_dominating_table_without_solving():
 def test_bundled_tables_are_there_and_prove_themselves():
     places = [p for p in cache.bundled_directory().iterdir() if p.name.endswith(".noise")]
     assert len(places) >= 300
-    about = [peek(p.read_bytes()) for p in places]
+    about = [NOISE.peek(p.read_bytes()) for p in places]
     assert {a["loss"] for a in about} == {"l1", "l2"}
     assert {a["integer_sensitivity"] for a in about} == {None, 1}
     assert min(a["epsilon"] for a in about) == 0.01
@@ -297,7 +297,7 @@ def test_bundled_tables_are_there_and_prove_themselves():
     assert max(a["delta"] for a in about) == 1e-3
     rng = np.random.default_rng(0)
     for place in rng.choice(np.array(places, dtype=object), 40, replace=False):
-        table = decode(place.read_bytes())
+        table = NOISE.decode(place.read_bytes())
         assert cache.file_name(table.problem) == place.name
 
 

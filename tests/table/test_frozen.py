@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from opendp_optimal import solve, solve_bounded, solve_channel
-from opendp_optimal.table.base import frozen_array
+from opendp_optimal.arrays import frozen_array
 
 
 def parts(value):

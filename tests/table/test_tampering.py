@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from opendp_optimal import CertificateError, Loss, solve
 from opendp_optimal.losses.base import parse
 from opendp_optimal.table import store as cache
-from opendp_optimal.table.files.noise import decode, encode
+from opendp_optimal.table.files.noise import KIND as NOISE
 
 
 def hundredfold(x):
@@ -128,7 +128,7 @@ def test_a_function_with_the_name_of_a_built_in_loss():
     table = solve(1.0, 0.1, loss=l1, gap=0.05)
     assert 100 * honest.lower <= table.upper <= 100 * honest.upper * 1.1
     assert table.lower <= table.upper
-    stored = decode(encode(table))
+    stored = NOISE.decode(NOISE.encode(table))
     assert stored.loss.stored
     assert (stored.upper, stored.lower) == (table.upper, table.lower)
     assert stored.mean_loss("l1") < table.upper / 50

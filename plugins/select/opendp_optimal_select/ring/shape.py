@@ -21,7 +21,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_matrix
 
-from opendp_optimal.table.base import frozen_array
+from opendp_optimal.extend import frozen_array
 from opendp_optimal_select.noise import FloatArray
 from opendp_optimal_select.rounding import (
     PI_LOWER,
