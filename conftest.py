@@ -57,6 +57,7 @@ class FileTimes:
     """Seconds of processor time for each file of tests, processes that it started included."""
 
     def __init__(self, shown: int) -> None:
+        """Count from now on; ``shown`` files are printed."""
         self.shown, self.last = shown, _processor_seconds()
         self.seconds: Counter[str] = Counter()
 

@@ -3,14 +3,18 @@
 The tests compare the pages with what this module makes of the code.
 """
 
+import ast
 import copy
+import importlib
 import inspect
+import re
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import click
-from opendp_optimal.cli.builtin import opendp_optimal_register_commands
 
-from opendp_optimal import hookspecs, plugins
+from opendp_optimal import extend, hookspecs, plugins
 from opendp_optimal.builtins import opendp_optimal_register_commands
 from opendp_optimal.cli import command_line
 
@@ -53,6 +57,16 @@ its distribution and skipped: as a warning of the logger `opendp_optimal.plugins
 `load_plugins().failures`, and by `opendp-optimal plugins`. What other plugins register stays. All
 of what one hook of a plugin registers counts, or none of it. The package's own noise and commands
 come in by the same door, and come first.
+"""
+
+EXTEND_HEAD = """# What plugins may use
+
+`opendp_optimal.extend` is everything of the core that a plugin may use beside the public names of
+`opendp_optimal`, `opendp_optimal.budget` and `opendp_optimal.testing`. It has no proof and no
+solver: a plugin hands over masses or a table, and what it gets back is proved. Names are loaded
+when they are first used, so importing it costs nothing. `make check` refuses other imports of a
+plugin. [Write a plugin](../tutorials/write-a-plugin.md) is the tutorial, [hooks](hooks.md) are the
+other half.
 """
 
 
@@ -120,6 +134,74 @@ def hooks_page() -> str:
     return "\n".join(parts)
 
 
+def extend_homes() -> dict[str, list[str]]:
+    """The modules that the names of ``extend`` come from, as its source lists them."""
+    tree = ast.parse(Path(extend.__file__).read_text())
+    (listed,) = (node for node in ast.walk(tree) if isinstance(node, ast.Dict))
+    return ast.literal_eval(listed)
+
+
+def described(docstring: str) -> str:
+    """A docstring as Markdown: parameters as a list, examples in blocks."""
+    text = re.sub(r":\w+:`[~!]?([^`]+)`", r"`\1`", docstring.replace("``", "`"))
+    text = re.sub(r"^:param (\w+):\s*", r"* `\1`: ", text, flags=re.MULTILINE)
+    text = re.sub(r"^:returns?:\s*", "* returns ", text, flags=re.MULTILINE)
+    text = re.sub(r"^:raises (\w+):\s*", r"* raises `\1`: ", text, flags=re.MULTILINE)
+    text = re.sub(r"^( +)(?=\S)(?!\s*>>>)", "  ", text, flags=re.MULTILINE)
+    return re.sub(r"((?:^>>> .*\n?)(?:^.+\n?)*)", r"```pycon\n\1\n```\n", text, flags=re.MULTILINE)
+
+
+def call_of(name: str, value: Any) -> str:
+    """A function or class with its parameters, without their types."""
+    try:
+        found = inspect.signature(value)
+    except (TypeError, ValueError):
+        return name
+    bare = [p.replace(annotation=p.empty) for p in found.parameters.values()]
+    return f"{name}{found.replace(parameters=bare, return_annotation=found.empty)}"
+
+
+def attribute_doc(module: ModuleType, name: str) -> str:
+    """The string below an assignment, and what is assigned."""
+    body = ast.parse(inspect.getsource(module)).body
+    for node, below in zip(body, [*body[1:], None], strict=True):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if name in (getattr(target, "id", None) for target in targets):
+            said = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+            words = f"\n\n{inspect.cleandoc(below.value.value)}" if said else ""
+            return f"`{ast.unparse(node)}`{words}"
+    return f"`{name} = {getattr(module, name)!r}`"
+
+
+def described_name(home: str, text: str) -> str:
+    """The part of the page about one name."""
+    own, _, name = text.partition(" as ")
+    module = importlib.import_module(home)
+    value = getattr(module, own)
+    name = name or own
+    if isinstance(value, ModuleType):
+        return f"### `{name}`\n\n{described(inspect.getdoc(value) or '')}\n"
+    if inspect.isclass(value) or (inspect.isroutine(value) and inspect.getdoc(value)):
+        words = described(inspect.getdoc(value) or "").rstrip()
+        return f"### `{call_of(name, value)}`\n\n{words}\n"
+    return f"### `{name}`\n\n{described(attribute_doc(module, own))}\n"
+
+
+def extend_page() -> str:
+    """The names by the room they come from."""
+    rooms: dict[str, list[str]] = {}
+    for home, names in extend_homes().items():
+        room = home.split(".")[1]
+        rooms.setdefault(room, []).extend(described_name(home, name) for name in names)
+    parts = [EXTEND_HEAD]
+    for room, names in sorted(rooms.items()):
+        said = inspect.getdoc(importlib.import_module(f"opendp_optimal.{room}")) or ""
+        parts += [f"## {room}\n", described(said.split("\n\n")[0]) + "\n", *names]
+    return "\n".join(parts)
+
+
+PAGES = {"cli.md": cli_page, "hooks.md": hooks_page, "extend.md": extend_page}
+
 if __name__ == "__main__":
-    (DOCS / "reference" / "cli.md").write_text(cli_page())
-    (DOCS / "reference" / "hooks.md").write_text(hooks_page())
+    for name, page in PAGES.items():
+        (DOCS / "reference" / name).write_text(page())

@@ -1,10 +1,13 @@
-"""The pages that describe commands and hooks say what the code says."""
+"""The pages that describe commands, hooks and the tools of plugins say what the code says."""
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from opendp_optimal import extend
 
 HERE = Path(__file__).parent
 
@@ -19,16 +22,17 @@ def reference() -> ModuleType:
     return module
 
 
-def page(name: str) -> str:
-    return (HERE.parents[1] / "docs" / "reference" / name).read_text()
+@pytest.mark.parametrize("name", ["cli.md", "extend.md", "hooks.md"])
+def test_the_page_is_what_the_code_says(reference: ModuleType, name: str) -> None:
+    page = (HERE.parents[1] / "docs" / "reference" / name).read_text()
+    assert page == reference.PAGES[name](), "run: make reference"
 
 
-def test_the_command_line_page(reference: ModuleType) -> None:
-    assert page("cli.md") == reference.cli_page(), "run: make reference"
-
-
-def test_the_hooks_page(reference: ModuleType) -> None:
-    assert page("hooks.md") == reference.hooks_page(), "run: make reference"
+def test_everything_that_plugins_may_use_is_described(reference: ModuleType) -> None:
+    page = reference.extend_page()
+    for name in extend.__all__:
+        (part,) = re.findall(rf"^### `{name}(?:\(.*\))?`\n\n(.+)", page, re.MULTILINE)
+        assert part.strip(), name
 
 
 def test_every_hook_is_used_in_the_repository(reference: ModuleType) -> None:

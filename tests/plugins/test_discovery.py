@@ -108,6 +108,9 @@ def bad_hooks() -> dict[str, dict[str, Any]]:
     def leaving(register: Any) -> None:
         raise SystemExit(3)
 
+    def naming_a_loss_l1(register: Any) -> None:
+        register(Loss(abs, "l1"))
+
     def unmarked(register: Any) -> None:
         """Lacks its marker."""
 
@@ -125,7 +128,7 @@ def bad_hooks() -> dict[str, dict[str, Any]]:
         "input_domain, input_metric": marked("mechanisms", registering(bad_hooks, name="x")),
         "existing folder": marked("tables", registering("no/such/folder")),
         "must be a Loss": marked("losses", registering("l7")),
-        "built-in loss": marked("losses", registering(Loss(abs, "l1"))),
+        "built-in loss": marked("losses", naming_a_loss_l1),
         "click.Command": marked("commands", registering(print)),
     }
 
