@@ -85,6 +85,7 @@ page-%: $(STAMP)
 
 reference: $(STAMP) ## rewrite the reference pages that describe code
 	$(BIN)/python tests/docs/reference.py
+	$(BIN)/python -m tests.docs.picture
 
 bundle: $(STAMP) ## solve the tables that come with the package again
 	OPENDP_OPTIMAL_CACHE=build/bundle $(BIN)/opendp-optimal warm --loss l1 --loss l2 --integer 1 \
