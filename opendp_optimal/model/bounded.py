@@ -26,10 +26,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from opendp_optimal.errors import CertificateError
 from opendp_optimal.losses import pieces as moments
 from opendp_optimal.losses import sampled
-from opendp_optimal.model.channel import CapRow, ChannelProblem, Integers
 from opendp_optimal.problem.bounded import BoundedProblem
+from opendp_optimal.problem.channel import CapRow, ChannelProblem, Integers
 
 _BITS = 62
 MOST_WEIGHTS = 6_600
@@ -343,3 +344,25 @@ def _exact(
         cap=None if problem.cap is None else Fraction(problem.cap),
         telling=(0, len(cost[0]) - 1) if telling else (),
     )
+
+
+def channel_above(problem: BoundedProblem, bins: int, cells: int) -> ChannelProblem:
+    """The channel problem of the mechanism that a problem and its bins call for."""
+    if problem.integer:
+        if bins != int(problem.width):
+            raise CertificateError("an integer table has other bins than the integers")
+        return integers(problem)
+    if problem.edges is not None:
+        if bins != len(problem.edges) - 1:
+            raise CertificateError("a table has other bins than were asked for")
+        return above_unequal(problem)
+    return above(problem, lattice_above(problem, cells, bins))
+
+
+def channel_below(problem: BoundedProblem, bins: int, cells: int) -> ChannelProblem:
+    """The channel problem of the relaxation on so many bins."""
+    if problem.integer:
+        if bins != int(problem.width):
+            raise CertificateError("an integer table has other bins than the integers")
+        return integers(problem, down=True)
+    return below(problem, lattice_below(problem, cells, bins))

@@ -1,6 +1,6 @@
 """From floats to integers: weights that add up exactly, prices that stay within their bounds.
 
-Nothing here is a proof; :mod:`privacy` and :mod:`bound` check what comes out.
+Nothing here is a proof; :mod:`opendp_optimal.certify.noise` checks what comes out.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.certify.bound import DualCertificate
-from opendp_optimal.certify.noise import TOTAL, delta_units
+from opendp_optimal.certify.noise import TOTAL, DualCertificate, delta_units
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.losses.base import LatticeCost
-from opendp_optimal.model.build import floats
-from opendp_optimal.model.noise import LatticeSolution
+from opendp_optimal.model.noise import LatticeSolution, floats
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -15,13 +15,15 @@ from opendp_optimal.errors import CertificateError, GapWarning, SolverError
 from opendp_optimal.exact.numbers import float_up
 from opendp_optimal.losses.base import Loss
 from opendp_optimal.losses.names import loss_of
-from opendp_optimal.model.bounded import MOST_WEIGHTS, check_size
-from opendp_optimal.model.channel import ChannelProblem, Integers
+from opendp_optimal.model.bounded import MOST_WEIGHTS, channel_above, channel_below, check_size
+from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
 from opendp_optimal.problem.bounded import BoundedProblem
+from opendp_optimal.problem.channel import ChannelProblem, Integers
+from opendp_optimal.round.channel import private_rows, round_prices
 from opendp_optimal.search import clamped as additive
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
-from opendp_optimal.table.bounded import BoundedTable, channel_above, channel_below
+from opendp_optimal.table.bounded import BoundedTable
 from opendp_optimal.table.clamped import Clamped
 
 Progress = Callable[[str], None]
@@ -33,13 +35,14 @@ _FIRST_BINS = 8
 _FINER = 1.3
 _MOST_VARIABLES = 2300
 """Variables of a programme up to which bins are refined without being asked to."""
-_HOPELESS = 1e-4
+_CAP_EXCESS = 1e-4
+"""By what part the relaxation must exceed a cap for finer bins to be of no use."""
 _NOISE_GAPS = (0.5, 1e-2)
 """Gaps of noise that is the same for all answers: first to see whether it can be of use."""
 ALIKE = 0
 """Its place in the levels that were tried: it has no bins."""
-_SHY = 1 - Fraction(1, 1 << 20)
-"""Caps are aimed at a little below, so that rounding keeps to them."""
+_CAP_MARGIN = 1 - Fraction(1, 1 << 20)
+"""The part of a cap that is aimed at, so that rounding keeps to it."""
 
 
 def solve_bounded(
@@ -212,7 +215,7 @@ class _Search:
         self.above: _Above | None = None
         self.below: _Below | None = None
         self.least_cap = math.inf
-        self.hopeless = False
+        self.cap_too_low = False
         self.failure: Exception | None = None
 
     def take(self, stored: BoundedTable | None) -> None:
@@ -255,7 +258,7 @@ class _Search:
                     self.try_above(bins, k)
                 self.try_below(bins, k)
             gap = self.reached()
-            if gap <= self.gap or (self.hopeless and self.above is None):
+            if gap <= self.gap or (self.cap_too_low and self.above is None):
                 break
             # With given bins only the bound can improve; that it still does is worth a try.
             value = 0.0 if self.below is None else float(self.below.value)
@@ -303,39 +306,31 @@ class _Search:
             self.above = _Above(bins, cells, weights, value)
 
     def _weights(self, channel: ChannelProblem) -> Integers | None:
-        from opendp_optimal.solvers.channel import run  # loaded only when needed
-
         channel, power = channel.in_units()
         if channel.cap is not None:
-            channel = replace(channel, cap=channel.cap * _SHY)
-        program = channel.program()
-        solution = run(
-            program, method=self.method, tolerance=self._tolerance(), progress=self.progress
-        )
-        weights = proofs.private_rows(program.unfold(solution.weights), channel)
+            channel = replace(channel, cap=channel.cap * _CAP_MARGIN)
+        program = ChannelProgram.of(channel)
+        solution = self._run(program)
+        weights = private_rows(program.unfold(solution.weights), channel)
         if channel.cap is None:
             return weights
         worst = max(proofs.cap_values(weights, channel))
         self.least_cap = min(self.least_cap, float_up(worst * Fraction(2) ** power))
-        return weights if worst <= channel.cap / _SHY else None
+        return weights if worst <= channel.cap / _CAP_MARGIN else None
 
     def try_below(self, bins: int, cells: int) -> None:
         """A bound from so many bins, kept if it is the best."""
-        from opendp_optimal.solvers.channel import run
-
         self.progress(f"bound on {bins} bins")
         self.levels.add(bins)
         try:
             channel = channel_below(self.problem, bins, cells)
             units, power = channel.in_units()
-            program = units.program()
-            solution = run(
-                program, method=self.method, tolerance=self._tolerance(), progress=self.progress
-            )
+            program = ChannelProgram.of(units)
+            solution = self._run(program)
             if units.cap is not None:
                 # Not even the relaxation keeps to the cap: finer bins will not help.
-                self.hopeless = solution.excess > _HOPELESS * units.cap
-            prices = proofs.round_prices(solution, program, units)
+                self.cap_too_low = solution.excess > _CAP_EXCESS * units.cap
+            prices = round_prices(solution, program, units)
             # At worst no prices at all, which prove that no loss is negative.
             value, dual = max(
                 (
@@ -378,8 +373,11 @@ class _Search:
         elif self.above is None or value < self.above.value:
             self.above = _Above(0, 0, np.zeros((0, 0), np.int64), value, noise)
 
-    def _tolerance(self) -> float:
-        return min(1e-3, max(1e-7, self.gap / 50))
+    def _run(self, program: ChannelProgram) -> ChannelSolution:
+        from opendp_optimal.solvers import run_channel  # loaded only when needed
+
+        tolerance = min(1e-3, max(1e-7, self.gap / 50))
+        return run_channel(program, method=self.method, tolerance=tolerance, progress=self.progress)
 
     def table(self) -> BoundedTable:
         """The table of the best mechanism and the best bound; raises if there is none."""

@@ -11,9 +11,10 @@ import numpy as np
 
 from opendp_optimal.certify import channel as proofs
 from opendp_optimal.model.bounded import MOST_WEIGHTS
-from opendp_optimal.model.channel import on_a_line
-from opendp_optimal.model.channel_request import ChannelRequest
+from opendp_optimal.model.channel import ChannelProgram, on_a_line
+from opendp_optimal.problem.channel import ChannelRequest
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA
+from opendp_optimal.round.channel import private_rows, round_prices
 from opendp_optimal.table.channel import ChannelTable
 
 _CLOSE = 1e-9
@@ -82,16 +83,16 @@ def best_channel(
     :param tolerance: see :func:`solve_channel`
     :param progress: see :func:`solve_channel`
     """
-    from opendp_optimal.solvers.channel import run  # loaded only when needed
+    from opendp_optimal.solvers import run_channel  # loaded only when needed
 
     above, below = request.above, request.below
     # On a line, where there is a method that needs all rows, they are not folded.
-    whole = below.program(fold=False)
-    program = whole if method != "highs" and on_a_line(whole) else below.program()
-    solution = run(program, method=method, tolerance=tolerance, progress=progress)
-    rows = proofs.private_rows(program.unfold(solution.weights), above, largest_mix=0.1)
+    whole = ChannelProgram.of(below, fold=False)
+    program = whole if method != "highs" and on_a_line(whole) else ChannelProgram.of(below)
+    solution = run_channel(program, method=method, tolerance=tolerance, progress=progress)
+    rows = private_rows(program.unfold(solution.weights), above, largest_mix=0.1)
     # At worst no prices at all, which prove what even the truth costs.
-    duals = (proofs.round_prices(solution, program, below), proofs.no_prices(below))
+    duals = (round_prices(solution, program, below), proofs.no_prices(below))
     dual = max(duals, key=lambda prices: proofs.prove_bound(prices, below))
     table = ChannelTable.of(request, rows, dual)
     table.verify()

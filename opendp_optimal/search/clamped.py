@@ -11,6 +11,7 @@ from opendp_optimal.losses import pieces as moments
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.problem.noise import NoiseProblem
+from opendp_optimal.search.noise import refine
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
 from opendp_optimal.table.clamped import in_sensitivities
@@ -62,6 +63,4 @@ def noise_for(
     stored: NoiseTable | None = tables.load(asked, gap) if cache else None
     if stored is not None and stored.gap <= gap:
         return stored
-    from opendp_optimal.search.refine import refine  # the solvers are loaded only when needed
-
     return refine(asked, gap, "auto", None, progress)

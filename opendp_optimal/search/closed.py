@@ -1,9 +1,15 @@
-"""Pure noise: the staircase on a lattice, without end, with the bound that nothing is better.
+"""Closed forms as certified tables: laws known to be private, and prices known without a solver.
 
-The weights are built from the inside out, each step rounded up from the one before, so that every
-ratio is at most e^epsilon by construction; the proof in :mod:`opendp_optimal.certify.endless` then
-checks it. Prices that prove the bound come from the programme of a tiny delta: prices know nothing
-of delta, so they prove a bound for pure noise too.
+*Pure noise* is the staircase on a lattice, without end. Its weights are built from the inside out,
+each step rounded up from the one before, so that every ratio is at most e^epsilon by construction;
+:mod:`opendp_optimal.certify.endless` then checks it. Prices that prove the bound come from the
+programme of a tiny delta: prices know nothing of delta, so they prove a bound for pure noise too.
+
+*The largest shift alone* has prices in closed form, for problems too large to solve. The terms
+[p_i - e^epsilon p_(i-k)]+ of the one shift k = cells, at points i <= 0 and 0 < i < k, suffice to
+bound the loss. Dual feasibility with equality is a recurrence, which is run from a radius inwards:
+there it forgets its errors. Where epsilon is small the largest shift is nearly all that matters,
+and the bound is close.
 """
 
 from __future__ import annotations
@@ -13,21 +19,32 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from opendp_optimal.certify.bound import DualCertificate
 from opendp_optimal.certify.endless import PureTail, prove_pure
-from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.certify.noise import TOTAL, DualCertificate, no_prices
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.exact.numbers import BITS, exp_bounds
-from opendp_optimal.model.build import build, floats, lattice_radii, support_radius
-from opendp_optimal.model.noise import LatticeProgram, LatticeSolution
-from opendp_optimal.model.prices import largest_shift_prices
+from opendp_optimal.model.noise import (
+    Floats,
+    LatticeProgram,
+    LatticeSolution,
+    build,
+    floats,
+    lattice_radii,
+    support_radius,
+)
 from opendp_optimal.problem.noise import NoiseProblem
-from opendp_optimal.round.noise import round_prices
-from opendp_optimal.search import shapes
-from opendp_optimal.search.sizing import aligned, first_cells, most_cells
+from opendp_optimal.round.noise import private_weights, round_prices
+from opendp_optimal.search.sizing import aligned, fine_cells, first_cells, most_cells
 from opendp_optimal.table.noise import NoiseTable
 
+Progress = Callable[[str], None]
+Integers = NDArray[np.int64]
+
+_MARGINS = tuple(2.0**-power for power in (40, 30, 20, 14, 10, 7, 4))
+"""Parts of epsilon that a closed form may leave unused, for what rounding to integers adds."""
+_FINEST = 4096
 _BLOCK_FALL = 2.0**-8
 _LONGEST_BLOCK = 16_384
 _MOST_PRICES = 500_000
@@ -41,7 +58,7 @@ def pure_table(
     problem: NoiseProblem,
     gap: float,
     run: Callable[[LatticeProgram], LatticeSolution],
-    progress: Callable[[str], None],
+    progress: Progress,
     tiny: float,
 ) -> NoiseTable:
     """The staircase of least loss, certified.
@@ -118,7 +135,7 @@ def _fine(problem: NoiseProblem, cells: int) -> int:
 def _staircase_table(problem: NoiseProblem, cells: int, dual: DualCertificate) -> NoiseTable:
     reach = cells * min(4000, math.ceil(12 / problem.epsilon) + 2)
     cost = problem.cost(cells, reach)
-    top = shapes.best_top(problem.epsilon, cells, floats(cost.upper, cost.denominator), reach)
+    top = best_top(problem.epsilon, cells, floats(cost.upper, cost.denominator), reach)
     for attempt in range(40):
         shrink = 1 - 2.0 ** (attempt - 52)
         try:
@@ -160,3 +177,140 @@ def _block(epsilon: float, cells: int, shrink: float) -> tuple[np.ndarray, int]:
         block += [value] * cells
         value = _outward(value, epsilon)
     return np.array(block, np.int64), TOTAL - sum(block)
+
+
+def with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTable | None:
+    """A truncated staircase on a very fine lattice, if it is better than what was found.
+
+    Where no prices were found either, it is certified by none: its lower bound is that of the loss.
+    """
+    if problem.support is not None or problem.impossible is not None:
+        return best
+    cells = problem.integer_sensitivity or min(_FINEST, fine_cells(problem))
+    cost = problem.cost(cells, cells * 3)
+    values = floats(cost.upper, cost.denominator)
+    top = best_top(problem.epsilon, cells, values, cells * 3)
+    radius = truncation_radius(problem.epsilon, problem.delta * 0.999, cells, top)
+    for margin in _MARGINS:
+        law = staircase(problem.epsilon * (1 - margin), cells, radius, top)
+        if not (problem.folded or problem.monotone):
+            law = _cheapest_place(problem, cells, law)
+        try:
+            weights, atom = private_weights(
+                law, 0.0, law, cells=cells, epsilon=problem.epsilon, delta=problem.delta
+            )
+            if best is None:
+                return _with_any_prices(problem, cells, weights, atom)
+            candidate = NoiseTable.rounded(problem, cells, weights, atom, best.dual)
+            return candidate if candidate.upper < best.upper else best
+        except CertificateError:
+            continue
+    return best
+
+
+def _with_any_prices(problem: NoiseProblem, cells: int, weights: Integers, atom: int) -> NoiseTable:
+    """A table with the prices of the largest shift alone, or without prices if that is better."""
+    plain = NoiseTable.rounded(problem, cells, weights, atom, no_prices(cells))
+    dual = one_shift(problem, problem.integer_sensitivity or 1)
+    with_dual = NoiseTable.rounded(problem, cells, weights, atom, dual)
+    return with_dual if with_dual.lower > plain.lower else plain
+
+
+def _cheapest_place(problem: NoiseProblem, cells: int, law: Floats) -> Floats:
+    """The law moved to where an uneven loss has it, if anywhere."""
+    radius = len(law) // 2
+    cost = problem.cost(cells, 2 * radius)
+    values = floats(cost.upper, cost.denominator)
+    places = sorted({round(radius * part / 32) for part in range(-32, 33)}, key=abs)
+    paid = [float(values[radius + s : radius + s + len(law)] @ law) for s in places]
+    best = places[int(np.argmin(paid))]
+    wide = np.zeros(len(law) + 2 * abs(best))
+    wide[abs(best) + best : abs(best) + best + len(law)] = law
+    return wide
+
+
+def largest_shift_prices(
+    cost: Floats, cells: int, epsilon: float, delta: float, blocks: int
+) -> LatticeSolution:
+    """Prices for a symmetric cost, 0 beyond so many sensitivities.
+
+    :param cost: costs of the points -radius..radius for a radius of (blocks + 1) * cells
+    :return: a solution without weights; each price stands for itself and its mirror image
+    """
+    growth = math.exp(epsilon)
+    middle = len(cost) // 2
+    right = (cost[middle:] + cost[middle::-1])[: (blocks + 1) * cells] / 2
+    steps = right.reshape(-1, cells)  # row q has the points q * cells and on
+    fall = np.exp(-epsilon * np.arange(blocks + 1))
+    share = 2 * fall
+    share[0] = 1.0
+    least = float(share @ steps[:, 0] / share.sum())
+    prices = np.zeros((blocks + 1, cells))
+    for q in range(blocks - 1, -1, -1):
+        ahead = prices[q + 1] + 2 * (steps[q + 1] - least)
+        prices[q] = np.maximum(ahead, 0.0) / growth
+    outer = prices.ravel()[: blocks * cells + 1]
+    # Between 0 and k points share their prices with those on the other side of 0.
+    need = 2 * (least - steps[0, 1:]) - prices[0, 1:]
+    inner = np.maximum(0.0, -(need + growth * need[::-1]) / (growth**2 - 1))
+    slack = np.zeros(2 * len(outer) - 1)
+    slack[: len(outer)] = outer[::-1]
+    slack[len(outer) : len(outer) + cells - 1] = inner
+    none = np.zeros(0)
+    budget = float(slack.max(initial=0.0))
+    return LatticeSolution(
+        weights=none,
+        atom=0.0,
+        shifts=np.array([cells]),
+        budget_price=np.array([budget]),
+        slack_price=slack[None, :],
+        order_price=none,
+        tail_price=none,
+        primal=least,
+        dual=least - delta * budget,
+        status="closed form",
+        iterations=0,
+    )
+
+
+def decaying(epsilon: float, cells: int, radius: int) -> Floats:
+    """Truncated Laplace: weights that fall by e^-epsilon over a unit."""
+    distance = np.abs(np.arange(-radius, radius + 1))
+    law = np.exp(-epsilon * distance / cells)
+    return np.asarray(law / law.sum())
+
+
+def staircase(epsilon: float, cells: int, radius: int, top: int) -> Floats:
+    """Truncated staircase: steps one unit wide, each e^-epsilon of the one before.
+
+    ``top`` is the radius of the highest step.
+    """
+    distance = np.abs(np.arange(-radius, radius + 1))
+    law = np.exp(-epsilon * np.ceil(np.maximum(distance - top, 0) / cells))
+    return np.asarray(law / law.sum())
+
+
+def best_top(epsilon: float, cells: int, cost: Floats, radius: int) -> int:
+    """The radius of the highest step that makes a staircase cheapest."""
+    most = cells
+    candidates: list[int] = np.unique(np.linspace(0, most, min(most + 1, 65)).astype(int)).tolist()
+    best = 0
+    for _ in range(3):
+        values = [float(cost @ staircase(epsilon, cells, radius, top)) for top in candidates]
+        best = candidates[int(np.argmin(values))]
+        step = max(1, (candidates[1] - candidates[0]) if len(candidates) > 1 else 1)
+        near = range(max(0, best - step), min(most, best + step) + 1)
+        candidates = sorted(set(list(near)[:: max(1, len(near) // 32)]) | {best})
+    return best
+
+
+def truncation_radius(epsilon: float, delta: float, cells: int, top: int = 0) -> int:
+    """The least radius at which a decaying law or staircase puts at most delta on its last unit."""
+    radius = top + cells
+    ratio = math.exp(-epsilon)
+    # Steps of mass r, r^2, ... beside a highest one of at least a unit's mass r^0 / 2 each side.
+    while True:
+        law = staircase(epsilon, cells, radius, top)
+        if float(law[:cells].sum()) <= delta * (1 - 1e-9) or ratio == 0:
+            return radius
+        radius += cells

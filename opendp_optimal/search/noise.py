@@ -5,17 +5,34 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from functools import partial
 
-from opendp_optimal.errors import GapWarning
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal.errors import CertificateError, GapWarning, SolverError
 from opendp_optimal.losses.base import Loss
 from opendp_optimal.losses.names import loss_of
+from opendp_optimal.model.noise import (
+    LatticeProgram,
+    LatticeSolution,
+    build,
+    lattice_radii,
+    support_radius,
+)
 from opendp_optimal.problem.noise import NoiseProblem
+from opendp_optimal.round.noise import falling, private_weights
+from opendp_optimal.search.closed import decaying, priced, pure_table, with_closed_form
+from opendp_optimal.search.sizing import aligned, first_cells, most_cells
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
 
 Progress = Callable[[str], None]
+Integers = NDArray[np.int64]
 
 METHODS = ("auto", "interior", "highs", "cutting-planes")
+_ATTEMPTS = 6
+_MOST_TERMS = 4_000_000
 
 
 def solve(
@@ -86,8 +103,6 @@ def solve(
                 f"no stored table answers epsilon ({epsilon}) and delta ({delta}) with this loss"
             )
         return other
-    from opendp_optimal.search.refine import refine  # the solvers are loaded only when needed
-
     table = refine(problem, gap, method, cells, progress or (lambda _: None))
     if stored is not None and stored.gap <= table.gap:
         table = stored
@@ -101,3 +116,121 @@ def solve(
             stacklevel=2,
         )
     return table
+
+
+def _run(
+    program: LatticeProgram, *, method: str, outward_only: bool, gap: float
+) -> LatticeSolution:
+    from opendp_optimal.solvers import run_noise  # loaded only when needed
+
+    return run_noise(program, method=method, outward_only=outward_only, gap=gap)
+
+
+def refine(
+    problem: NoiseProblem, gap: float, method: str, cells: int | None, progress: Progress
+) -> NoiseTable:
+    """The first table that meets the gap, or the best on the finest lattice that is allowed."""
+    if problem.delta == 0:
+        price = partial(_run, method=method, outward_only=True, gap=gap)
+        tiny = 1e-6 if method == "highs" else 1e-12
+        return pure_table(problem, gap, price, progress, tiny)
+    fixed = problem.integer_sensitivity or cells
+    limit = fixed or most_cells(problem)
+    count = fixed or min(limit, first_cells(problem, gap))
+    best: NoiseTable | None = None
+    failure: Exception | None = None
+    attempts = 0 if fixed and _too_large(problem, fixed) else _ATTEMPTS
+    for attempt in range(attempts):
+        progress(f"{count} cells per sensitivity")
+        found: NoiseTable | None = None
+        try:
+            above, below = (fixed, fixed) if fixed else aligned(problem, count)
+            found = _attempt(problem, above, below, method, gap)
+            best = _better(best, found)
+        except (SolverError, CertificateError) as error:
+            failure = error
+        if best is not None and best.gap <= gap:
+            # With a small delta the staircase is so close that it may be a little better.
+            close = not fixed and problem.delta <= 1e-3 and 0.2 <= problem.epsilon <= 6
+            return (with_closed_form(problem, best) if close else None) or best
+        if count >= limit:
+            break
+        # The gap falls with the square of the cells, more or less: be bolder each time.
+        margin = 1.03 + 0.05 * attempt
+        wanted = margin * count * math.sqrt(min(found.gap, 4.0) / gap) if found else 2.0 * count
+        wanted = max(wanted, 1.05 * count)
+        count = min(limit, max(count + 1, math.ceil(wanted)))
+    if best is None or not fixed:
+        best = with_closed_form(problem, best)
+    if best is None:
+        raise _no_table(problem, failure)
+    return best
+
+
+def _too_large(problem: NoiseProblem, cells: int) -> bool:
+    """Whether a programme would not fit into a few gigabytes."""
+    _, radius = lattice_radii(problem, cells)
+    if problem.support is not None:
+        unit = 1 if problem.kind == "integer" else cells
+        radius = min(radius, math.ceil(problem.support * unit))
+    return (1 if problem.folded else 4) * cells * (radius + cells) > _MOST_TERMS
+
+
+def _no_table(problem: NoiseProblem, failure: Exception | None) -> Exception:
+    if problem.support is not None:
+        unit = problem.integer_sensitivity or 1
+        enough = unit * support_radius(problem.epsilon, 2 * problem.delta)
+        return ValueError(
+            f"support ({problem.support}) must be larger: no private noise was found within it; "
+            f"truncated Laplace noise needs {enough:.4g}"
+        )
+    error = SolverError(f"no certified table at {problem.describe()}: {failure}")
+    error.__cause__ = failure
+    return error
+
+
+def _attempt(problem: NoiseProblem, above: int, below: int, method: str, gap: float) -> NoiseTable:
+    """Solve both programmes, each on a lattice that suits it, round, prove.
+
+    Most optima fall outwards, so that half of the terms can be left out; where rounding shows
+    that this one does not, all terms are used for both programmes.
+    """
+    outward = problem.folded
+    program = build(problem, above).above
+    try:
+        weights, atom = _weights(problem, program, method, gap, outward)
+    except CertificateError:
+        if not outward:
+            raise
+        outward = False
+        weights, atom = _weights(problem, program, method, gap, outward)
+    relaxed = _run(build(problem, below).below, method=method, outward_only=outward, gap=gap)
+    return NoiseTable.rounded(problem, above, weights, atom, priced(problem, relaxed, below))
+
+
+def _weights(
+    problem: NoiseProblem, program: LatticeProgram, method: str, gap: float, outward: bool
+) -> tuple[Integers, int]:
+    """Private integer weights from the programme of a mechanism."""
+    above = _run(program, method=method, outward_only=outward, gap=gap)
+    reference = decaying(problem.epsilon, program.cells, program.radius)
+    return private_weights(
+        falling(above.weights) if problem.monotone else above.weights,
+        above.atom,
+        reference,
+        cells=program.cells,
+        epsilon=problem.epsilon,
+        delta=problem.delta,
+        largest_mix=gap / 10,
+    )
+
+
+def _better(best: NoiseTable | None, new: NoiseTable) -> NoiseTable:
+    """The better weights with the better prices, from two lattices."""
+    if best is None:
+        return new
+    above = best if best.upper <= new.upper else new
+    below = best if best.lower >= new.lower else new
+    if above is below:
+        return above
+    return NoiseTable.rounded(above.problem, above.cells, above.weights, above.atom, below.dual)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 
 from opendp_optimal.known.real import staircase_step
-from opendp_optimal.model.build import lattice_radii
+from opendp_optimal.model.noise import lattice_radii
 from opendp_optimal.problem.noise import NoiseProblem
 
 _MOST_TERMS = 300_000
-_HOPELESS = 12.0
+_LARGE_EPSILON = 12.0
 """Beyond this epsilon the highest step is narrower than any cell, and a fine lattice is in vain."""
 
 
 def most_cells(problem: NoiseProblem) -> int:
     """The finest lattice whose programme stays within bounds of time and memory."""
-    most = _MOST_TERMS if problem.epsilon <= _HOPELESS else _MOST_TERMS // 10
+    most = _MOST_TERMS if problem.epsilon <= _LARGE_EPSILON else _MOST_TERMS // 10
     count = 1
     while count < 4096:
         following = count + max(1, count // 8)

@@ -1,35 +1,134 @@
-"""Solvers: a lattice programme in, floats out. The only place that imports highspy."""
+"""Solvers: a programme in, floats out, all of them in one table. Nothing they say is trusted.
+
+The only place that imports highspy.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from opendp_optimal.errors import SolverError
+from opendp_optimal.lazy import Late, late
+from opendp_optimal.model.channel import ChannelProgram, ChannelSolution, on_a_line
 from opendp_optimal.model.noise import LatticeProgram, LatticeSolution
 
+Progress = Callable[[str], None]
+Check = Callable[[Any], bool]
+
+_SMALL_LATTICE = 20_000
+"""Up to so many terms HiGHS is a good second where the interior-point method finds no start."""
+_SMALL_CHANNEL = 400
+"""Weights up to which HiGHS, which finds vertices, is as fast on a line."""
 _LEAST_COST, _MOST_COST = 1e-6, 1e15
-_SMALL = 20_000
-"""Up to so many terms the simplex method is a good second."""
+"""Costs of lattice programmes that are solved as they are; others are scaled."""
+_PENALTIES = (1e2, 1e4)
+"""What raising the caps costs, in units of the largest cost: first, and where caps are raised."""
+_RAISED = 1e-6
 
 
-def run(program: LatticeProgram, *, method: str, outward_only: bool, gap: float) -> LatticeSolution:
+def _always(_: Any) -> bool:
+    return True
+
+
+def _never(_: Any) -> bool:
+    return False
+
+
+def _plain(program: LatticeProgram) -> bool:
+    return not program.monotone and program.tail_budget is None
+
+
+def _within(gap: float) -> Check:
+    """Whether a solution is optimal, or ends with a duality gap of at most so much."""
+    return lambda s: s.status == "optimal" or abs(s.primal - s.dual) <= gap * abs(s.primal)
+
+
+@dataclass(frozen=True)
+class Solver:
+    """One row of the table.
+
+    :param kind: of programme: "noise" (a ``LatticeProgram``) or "channel" (a ``ChannelProgram``)
+    :param method: what it is asked for by
+    :param function: takes a programme, and by keyword what ``takes`` lists
+    :param takes: options that the function knows
+    :param serves: whether it can solve a programme
+    :param when: the same in words
+    :param suits: whether "auto" tries it on a programme that it serves
+    :param settles: whether "auto" is content with its answer, or goes on to the next row
+    """
+
+    kind: str
+    method: str
+    function: Late
+    takes: tuple[str, ...] = ()
+    serves: Check = _always
+    when: str = "always"
+    suits: Check = _always
+    settles: Check = _always
+
+
+SOLVERS = (
+    Solver(
+        *("noise", "interior", late("opendp_optimal.solvers.noise_interior:solve_interior")),
+        takes=("tolerance", "outward_only"),
+    ),
+    Solver(
+        *("noise", "highs", late("opendp_optimal.solvers.noise_highs:solve_highs")),
+        suits=lambda program: len(program.shifts) * program.points <= _SMALL_LATTICE,
+    ),
+    Solver(
+        *("noise", "cutting-planes", late("opendp_optimal.solvers.noise_cuts:solve_events")),
+        serves=_plain,
+        when="for noise that is neither monotone nor bounded in what is impossible",
+        suits=_never,
+    ),
+    Solver(
+        *("channel", "interior", late("opendp_optimal.solvers.channel_interior:solve_interior")),
+        takes=("tolerance", "penalty", "progress"),
+        serves=lambda program: program.delta > 0,
+        when="with a positive delta",
+        settles=_within(1e-2),
+    ),
+    Solver(
+        *("channel", "interior", late("opendp_optimal.solvers.channel_line:solve_line")),
+        takes=("progress",),
+        serves=on_a_line,
+        when="for inputs on a line",
+        suits=lambda program: program.cost.size >= _SMALL_CHANNEL,
+        settles=_within(1e-6),
+    ),
+    Solver(
+        *("channel", "highs", late("opendp_optimal.solvers.channel_highs:solve_highs")),
+        takes=("penalty", "progress"),
+    ),
+)
+"""In the order in which "auto" tries them."""
+
+
+def run_noise(
+    program: LatticeProgram, *, method: str, outward_only: bool, gap: float
+) -> LatticeSolution:
     """Solve a lattice programme, with costs of any size.
 
     :param program: what to solve
-    :param method: see :func:`run_scaled`
+    :param method: one of the table's, or "auto"
     :param outward_only: leave out terms that cannot bind for noise that falls outwards
     :param gap: the relative gap that is wanted in the end
     """
+    options = {"outward_only": outward_only, "tolerance": min(5e-3, gap / 20)}
     largest = float(np.abs(program.cost).max())
     if _LEAST_COST <= largest <= _MOST_COST or largest == 0:
-        return run_scaled(program, method=method, outward_only=outward_only, gap=gap)
+        found: LatticeSolution = _first("noise", program, method, options)
+        return found
     unit = 2.0 ** math.frexp(largest)[1]
     atom = None if program.atom_cost is None else program.atom_cost / unit
     scaled = replace(program, cost=program.cost / unit, atom_cost=atom)
-    found = run_scaled(scaled, method=method, outward_only=outward_only, gap=gap)
+    found = _first("noise", scaled, method, options)
     return replace(
         found,
         budget_price=found.budget_price * unit,
@@ -41,38 +140,47 @@ def run(program: LatticeProgram, *, method: str, outward_only: bool, gap: float)
     )
 
 
-def run_scaled(
-    program: LatticeProgram, *, method: str, outward_only: bool, gap: float
-) -> LatticeSolution:
-    """Solve a lattice programme whose costs are of a size that suits solvers.
+def run_channel(
+    program: ChannelProgram,
+    *,
+    method: str = "auto",
+    tolerance: float = 1e-5,
+    progress: Progress | None = None,
+) -> ChannelSolution:
+    """Solve a channel programme.
 
-    :param method: "interior", "highs", "cutting-planes", or "auto": the interior-point method,
-        and HiGHS where that finds no start
-    :param outward_only: leave out terms that cannot bind for noise that falls outwards
-    :param gap: the relative gap that is wanted in the end
+    :param program: what to solve
+    :param method: one of the table's, or "auto"
+    :param tolerance: relative duality gap at which the interior-point method stops
+    :param progress: called with a line of text at every step
     """
-    if method == "highs":
-        from opendp_optimal.solvers.noise_highs import solve_highs
+    # Rows add up to one, so that taking a constant from a row's costs changes nothing else.
+    least = program.cost.min(axis=1, keepdims=True)
+    lifted = replace(program, cost=program.cost - least)
+    options = {"tolerance": tolerance, "progress": progress}
+    found: ChannelSolution
+    for penalty in _PENALTIES:
+        found = _first("channel", lifted, method, {**options, "penalty": penalty})
+        if found.excess <= _RAISED * max(program.cap, 1e-300):
+            break
+    base = float(least.sum())
+    return replace(found, primal=found.primal + base, dual=found.dual + base)
 
-        return solve_highs(program)
-    if method == "cutting-planes":
-        from opendp_optimal.solvers.noise_cuts import solve_events
 
-        return solve_events(program)
-    from opendp_optimal.solvers.noise_interior import solve_interior
-
-    solution: LatticeSolution | None = None
-    try:
-        solution = solve_interior(program, outward_only=outward_only, tolerance=min(5e-3, gap / 20))
-        if solution.status == "optimal" or method == "interior":
-            return solution
-    except SolverError:
-        if method == "interior":
-            raise
-    if solution is None and len(program.shifts) * program.points <= _SMALL:
-        from opendp_optimal.solvers.noise_highs import solve_highs
-
-        return solve_highs(program)
-    if solution is None:
-        raise SolverError("the interior-point method found no start on this support")
-    return solution
+def _first(kind: str, program: Any, method: str, options: dict[str, Any]) -> Any:
+    """The answer of the first solver that is asked for, serves, and settles the matter."""
+    asked = [s for s in SOLVERS if s.kind == kind and method in ("auto", s.method)]
+    able = [s for s in asked if s.serves(program) and (method != "auto" or s.suits(program))]
+    if not able:
+        when = " or ".join(s.when for s in asked)
+        raise SolverError(f"the method {method!r} serves only {when}")
+    for solver in able:
+        try:
+            found = solver.function(program, **{name: options[name] for name in solver.takes})
+        except SolverError:
+            if solver is able[-1]:
+                raise
+            continue
+        if solver is able[-1] or solver.settles(found):
+            break
+    return found

@@ -1,38 +1,35 @@
-"""A structured interior-point method for the channel programme with delta > 0.
+"""The Newton system of the channel programme with delta > 0.
 
-Primal-dual path following with Mehrotra's predictor and corrector. The slacks of a pair (x, x')
-enter the Newton system as a diagonal plus one row for the budget, so they are eliminated in closed
-form and leave a diagonal plus a rank-one term in the two rows x and x'. What is left is one
-positive definite system in P, assembled block by block, whatever the number of pairs; its blocks
-join rows that are neighbours, which is a band where the range is many sensitivities long. Caps are
-elastic: one more variable, at a high price, raises them all, so that there always is a start.
+The slacks of a pair (x, x') enter it as a diagonal plus one row for the budget, so they are
+eliminated in closed form and leave a diagonal plus a rank-one term in the two rows x and x'. What
+is left is one positive definite system in P, assembled block by block, whatever the number of
+pairs; its blocks join rows that are neighbours, which is a band where the range is many
+sensitivities long. Caps are elastic: one more variable, at a high price, raises them all, so that
+there always is a start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky
-from threadpoolctl import threadpool_limits
+from scipy.linalg import cho_solve, cholesky
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution, Floats
 from opendp_optimal.solvers.blockband import BlockBand
+from opendp_optimal.solvers.interior import Iterate, Pace, Progress, follow, one_thread
 
-_TO_BOUNDARY = 0.99
-_LIMIT = 120
-_PATIENCE = 15
-_WORTH = 0.3
-
-Progress = Callable[[str], None]
+PACE = Pace(to_boundary=0.99, centring=1e-6, limit=120, patience=15, progress=0.95)
+_BUDGET_PART = 0.3
+"""What all budgets together are worth at the start, as a part of the loss there."""
 
 
 @dataclass
-class Iterate:
-    """Primal variables, and the dual one of each: p z, s zs, t y, u price, v mu, and theta."""
+class ChannelIterate(Iterate):
+    """A primal-dual pair of rows, slacks, budgets and caps; theta are prices of the rows' sums."""
+
+    PAIRS = (("p", "z"), ("s", "zs"), ("t", "y"), ("u", "price"), ("v", "mu"))
 
     p: Floats  # weights, row after row, and the raise of the caps if there are any
     s: Floats
@@ -45,48 +42,6 @@ class Iterate:
     price: Floats
     mu: Floats
     theta: Floats
-
-    def primal(self) -> tuple[Floats, ...]:
-        """All that must stay positive of the primal side."""
-        return (self.p, self.s, self.t, self.u, self.v)
-
-    def dual(self) -> tuple[Floats, ...]:
-        """The partner of each of these."""
-        return (self.z, self.zs, self.y, self.price, self.mu)
-
-    def moved(self, step: Iterate, along_primal: float, along_dual: float) -> Iterate:
-        """Some way along a step."""
-        out = {}
-        for f in fields(self):
-            along = along_primal if f.name in "pstuv" else along_dual
-            out[f.name] = getattr(self, f.name) + along * getattr(step, f.name)
-        return Iterate(**out)
-
-
-def _dot(left: tuple[Floats, ...], right: tuple[Floats, ...]) -> float:
-    return float(sum(np.vdot(a, b) for a, b in zip(left, right, strict=True)))
-
-
-def _reach(parts: tuple[Floats, ...], steps: tuple[Floats, ...]) -> float:
-    worst = max(float((-d / x).max(initial=0.0)) for x, d in zip(parts, steps, strict=True))
-    return min(1.0, 1 / worst) if worst > 0 else 1.0
-
-
-class NewtonSystem(Protocol):
-    """What the loop needs of a programme."""
-
-    program: ChannelProgram
-    cost: Floats
-    rows: int
-    outputs: int
-    n: int
-    elastic: int
-
-    def factor(self, x: Iterate) -> None:
-        """Factor the Newton matrix at an iterate."""
-
-    def direction(self, x: Iterate, target: tuple[Floats, ...]) -> Iterate:
-        """The Newton step that changes the complementarity products by ``target``."""
 
 
 class _Newton:
@@ -154,7 +109,7 @@ class _Newton:
     def spread(self, theta: Floats) -> Floats:
         return np.append(np.repeat(theta, self.outputs), [0.0] * self.elastic)
 
-    def factor(self, x: Iterate) -> None:
+    def factor(self, x: ChannelIterate) -> None:
         """Assemble and factor the Newton matrix at an iterate."""
         growth = self.program.grown
         self.alpha, self.beta = x.zs / x.s, x.y / x.t
@@ -208,7 +163,11 @@ class _Newton:
         scale = self.scale if right.ndim == 1 else self.scale[:, None]
         return self.band.solve(right * scale) * scale
 
-    def direction(self, x: Iterate, target: tuple[Floats, ...]) -> Iterate:
+    def value(self, x: ChannelIterate) -> float:
+        """The expected loss, with what raising the caps costs."""
+        return float(self.cost @ x.p)
+
+    def direction(self, x: ChannelIterate, target: tuple[Floats, ...]) -> ChannelIterate:
         """The Newton step that changes the complementarity products by ``target``."""
         rp, rs, rt, ru, rv = target
         push_s, push_t = rs / x.s, rt / x.t
@@ -228,7 +187,7 @@ class _Newton:
         ds = lift - self.w * dprice[:, None] + self.kappa * g
         dv = short - self.caps @ dp
         dmu = (rv - x.mu * dv) / x.v
-        return Iterate(
+        return ChannelIterate(
             p=dp,
             s=ds,
             t=ds - g,
@@ -243,7 +202,7 @@ class _Newton:
         )
 
 
-def _start(newton: _Newton) -> Iterate:
+def _start(newton: _Newton) -> ChannelIterate:
     """Rows that lean half as far as they may: strictly private, whatever the pairs."""
     program = newton.program
     least = np.log(program.growth).min(initial=1.0)
@@ -270,7 +229,7 @@ def _start(newton: _Newton) -> Iterate:
     share = share / share.sum(axis=1, keepdims=True)
     margin = rest[:, None] / 2 * share
     s = over + margin
-    worth = _WORTH * float((program.cost * p).sum()) / max(1, newton.pairs) / program.delta
+    worth = _BUDGET_PART * float((program.cost * p).sum()) / max(1, newton.pairs) / program.delta
     price = np.full(newton.pairs, worth)
     y = np.full(g.shape, min(worth, float(program.cost.max()) / newton.outputs / 10) / 2)
     weights = p.ravel()
@@ -282,7 +241,7 @@ def _start(newton: _Newton) -> Iterate:
     reduced = newton.cost + newton.transpose(y) + newton.caps.T @ mu
     theta = reduced[: newton.n].reshape(newton.rows, -1).min(axis=1)
     theta -= float(program.cost.max()) / 4
-    return Iterate(
+    return ChannelIterate(
         p=weights,
         s=s,
         t=np.maximum(-g, 0.0) + margin,
@@ -295,36 +254,6 @@ def _start(newton: _Newton) -> Iterate:
         mu=mu,
         theta=theta,
     )
-
-
-def _step(newton: NewtonSystem, x: Iterate) -> Iterate:
-    primal, dual = x.primal(), x.dual()
-    products = _dot(primal, dual)
-    mean = products / sum(part.size for part in primal)
-    newton.factor(x)
-    guess = newton.direction(x, tuple(-a * b for a, b in zip(primal, dual, strict=True)))
-    along_p, along_d = _reach(primal, guess.primal()), _reach(dual, guess.dual())
-    ahead = x.moved(guess, along_p, along_d)
-    centring = (_dot(ahead.primal(), ahead.dual()) / products) ** 3
-    trust = along_p * along_d
-    corrected = tuple(
-        max(centring, 1e-6) * mean - a * b - trust * da * db
-        for a, b, da, db in zip(primal, dual, guess.primal(), guess.dual(), strict=True)
-    )
-    step = newton.direction(x, corrected)
-    along_p, along_d = _reach(primal, step.primal()), _reach(dual, step.dual())
-    # Look beyond the step and pull outlying products back towards the mean (Gondzio).
-    ahead = x.moved(step, min(1.0, along_p + 0.3), min(1.0, along_d + 0.3))
-    aim = max(centring, 1e-6) * mean
-    pulled = []
-    for old, a, b in zip(corrected, ahead.primal(), ahead.dual(), strict=True):
-        change = np.clip(a * b, 0.1 * aim, 10 * aim) - a * b
-        pulled.append(old + np.maximum(change, -10 * aim))
-    other = newton.direction(x, tuple(pulled))
-    other_p, other_d = _reach(primal, other.primal()), _reach(dual, other.dual())
-    if other_p + other_d > along_p + along_d:
-        step, along_p, along_d = other, other_p, other_d
-    return x.moved(step, min(1.0, _TO_BOUNDARY * along_p), min(1.0, _TO_BOUNDARY * along_d))
 
 
 def solve_interior(
@@ -345,68 +274,21 @@ def solve_interior(
         raise SolverError("the interior-point method needs a positive delta")
     # Costs of order one a row, whatever the prior and the units.
     unit = float(program.cost.max()) or 1.0
-    scaled = ChannelProgram(
-        cost=program.cost / unit,
-        first=program.first,
-        second=program.second,
-        flips=program.flips,
-        growth=program.growth,
-        delta=program.delta,
-        caps=program.caps / unit,
-        cap=program.cap / unit,
-        inputs=program.inputs,
-        shared=program.shared,
+    scaled = replace(
+        program, cost=program.cost / unit, caps=program.caps / unit, cap=program.cap / unit
     )
     newton = _Newton(scaled, penalty)
-    with threadpool_limits(1, "blas"):
-        return follow(newton, _start(newton), tolerance, unit, progress or (lambda _: None))
-
-
-def follow(
-    newton: NewtonSystem, x: Iterate, tolerance: float, unit: float, progress: Progress
-) -> ChannelSolution:
-    """Take steps from a start until the gap is closed, or cannot be.
-
-    :param newton: the programme and its Newton systems
-    :param x: where to start, with all parts positive
-    :param tolerance: relative duality gap at which to stop
-    :param unit: of the costs
-    :param progress: called with a line of text at every step
-    """
-    status, best, stalled, iteration = "limit", np.inf, 0, 0
-    for iteration in range(_LIMIT):
-        value = float(newton.cost @ x.p)
-        relative = _dot(x.primal(), x.dual()) / max(abs(value), 1e-300)
-        if relative < tolerance:
-            status = "optimal"
-            break
-        stalled = 0 if relative < 0.95 * best else stalled + 1
-        best = min(best, relative)
-        if stalled > _PATIENCE:
-            status = "stalled"
-            break
-        progress(f"step {iteration}: gap {relative:.1e}")
-        try:
-            with np.errstate(all="ignore"):
-                following = _step(newton, x)
-        except (LinAlgError, ValueError):
-            status = "breakdown"
-            break
-        if not all(bool(np.all(part > 0)) for part in following.primal() + following.dual()):
-            status = "breakdown"
-            break
-        x = following
-    program = newton.program
-    weights = x.p[: newton.n].reshape(newton.rows, newton.outputs)
-    dual = float(x.theta.sum() - program.delta * x.price.sum() - program.cap * x.mu.sum())
+    with one_thread():
+        x, status, iterations = follow(newton, _start(newton), tolerance, PACE, progress)
+    dual = float(x.theta.sum() - scaled.delta * x.price.sum() - scaled.cap * x.mu.sum())
     return ChannelSolution(
-        weights=weights,
+        weights=x.p[: newton.n].reshape(newton.rows, newton.outputs),
         budget_price=x.price * unit,
         slack_price=x.y * unit,
         cap_price=x.mu,
-        primal=float(program.cost.ravel() @ x.p[: newton.n]) * unit,
+        primal=float(scaled.cost.ravel() @ x.p[: newton.n]) * unit,
         dual=dual * unit,
         excess=float(x.p[-1]) * unit if newton.elastic else 0.0,
         status=status,
-        iterations=iteration,
+        iterations=iterations,
     )

@@ -1,4 +1,4 @@
-"""The interior-point method for pure privacy on a line, where each input is joined to the next.
+"""The Newton system for pure privacy on a line, where each input is joined to the next.
 
 Without budgets the constraints P(y|x) <= growth P(y|x') join inputs at one output only. The Newton
 matrix falls apart into a tridiagonal block for each output, and the blocks are joined by nothing
@@ -8,24 +8,20 @@ at no cost. So their Cholesky factors are computed without a subtraction, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
-from threadpoolctl import threadpool_limits
 
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution, Floats
-from opendp_optimal.solvers.channel_interior import Iterate, follow
-
-Progress = Callable[[str], None]
+from opendp_optimal.solvers.channel_interior import PACE, ChannelIterate
+from opendp_optimal.solvers.interior import Progress, follow, one_thread
 
 
 class _Newton:
     """Operators of one programme, and its Newton systems; arrays have a row for each input."""
 
     def __init__(self, program: ChannelProgram) -> None:
-        self.elastic = 0
         self.program = program
         self.cost = program.cost.ravel()
         self.rows, self.outputs = program.cost.shape
@@ -57,7 +53,7 @@ class _Newton:
     def spread(self, theta: Floats) -> Floats:
         return np.repeat(theta, self.outputs)
 
-    def factor(self, x: Iterate) -> None:
+    def factor(self, x: ChannelIterate) -> None:
         """Factor the blocks at an iterate: ``diagonal`` and, negative, ``across`` of each."""
         self.h = x.y / x.t
         padded = np.concatenate([self.h, np.zeros((1, self.outputs))])
@@ -105,7 +101,11 @@ class _Newton:
     def _prices_of_sums(self, lack: Floats) -> Floats:
         return np.asarray(cho_solve((self.schur, True), lack, check_finite=False))
 
-    def direction(self, x: Iterate, target: tuple[Floats, ...]) -> Iterate:
+    def value(self, x: ChannelIterate) -> float:
+        """The expected loss."""
+        return float(self.cost @ x.p)
+
+    def direction(self, x: ChannelIterate, target: tuple[Floats, ...]) -> ChannelIterate:
         """The Newton step that changes the complementarity products by ``target``."""
         rp, rs, rt, ru, rv = target
         push = rt / x.t
@@ -120,11 +120,11 @@ class _Newton:
             dtheta, dp, terms = dtheta + more, dp + parts[0], terms + parts[1]
         dy = push + self.h * terms
         dz = self.transpose(dy) - self.spread(dtheta)
-        return Iterate(dp, rs, -terms, ru, rv, dz, rs, dy, ru, rv, dtheta)
+        return ChannelIterate(dp, rs, -terms, ru, rv, dz, rs, dy, ru, rv, dtheta)
 
 
 def solve_line(
-    program: ChannelProgram, *, tolerance: float = 1e-8, progress: Progress | None = None
+    program: ChannelProgram, *, tolerance: float = 1e-9, progress: Progress | None = None
 ) -> ChannelSolution:
     """Solve to a relative duality gap.
 
@@ -134,12 +134,22 @@ def solve_line(
     """
     unit = float(program.cost.max()) or 1.0
     newton = _Newton(replace(program, cost=program.cost / unit))
-    with threadpool_limits(1, "blas"):
-        found = follow(newton, _start(newton), tolerance, unit, progress or (lambda _: None))
-    return replace(found, budget_price=np.zeros(len(program.first)))
+    with one_thread():
+        x, status, iterations = follow(newton, _start(newton), tolerance, PACE, progress)
+    return ChannelSolution(
+        weights=x.p.reshape(newton.rows, newton.outputs),
+        budget_price=np.zeros(len(program.first)),
+        slack_price=x.y * unit,
+        cap_price=x.mu,
+        primal=newton.value(x) * unit,
+        dual=float(x.theta.sum()) * unit,
+        excess=0.0,
+        status=status,
+        iterations=iterations,
+    )
 
 
-def _start(newton: _Newton) -> Iterate:
+def _start(newton: _Newton) -> ChannelIterate:
     """Rows that lean half as far as they may, and prices that make all products alike."""
     program = newton.program
     least = float(np.log(program.growth).min())
@@ -152,4 +162,4 @@ def _start(newton: _Newton) -> Iterate:
     reduced = newton.cost + newton.transpose(y)
     theta = reduced.reshape(newton.rows, -1).min(axis=1) - float(program.cost.max()) / 4
     z, none = reduced - newton.spread(theta), np.zeros(0)
-    return Iterate(p.ravel(), none, t, none, none, z, none, y, none, none, theta)
+    return ChannelIterate(p.ravel(), none, t, none, none, z, none, y, none, none, theta)

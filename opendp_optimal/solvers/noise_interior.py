@@ -1,20 +1,15 @@
-"""A structured interior-point method for the lattice programme.
+"""The Newton system of the lattice programme.
 
-Feasible primal-dual path following with Mehrotra's predictor and corrector, and one of Gondzio's
-centrality correctors. For a fixed shift the
-slack variables enter the Newton system as a diagonal plus the budget row, so they are eliminated
-in closed form. What is left couples p only within ``cells`` neighbours: a *banded* positive
-definite matrix, bordered by one row for each budget, the atom and the total mass. A step costs
-O(points * cells^2) and every iterate is strictly feasible for both problems, so that stopping
-early still yields a mechanism and a bound.
+For a fixed shift the slack variables enter it as a diagonal plus the budget row, so they are
+eliminated in closed form. What is left couples p only within ``cells`` neighbours: a *banded*
+positive definite matrix, bordered by one row for each budget, the atom and the total mass. A step
+costs O(points * cells^2).
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 from scipy.linalg import (
@@ -27,21 +22,21 @@ from scipy.linalg import (
     lu_factor,
     lu_solve,
 )
-from threadpoolctl import ThreadpoolController
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.noise import Floats, LatticeProgram, LatticeSolution
+from opendp_optimal.solvers.interior import Iterate, Pace, follow, one_thread
 
-_TO_BOUNDARY = 0.995
-_LIMIT = 160
-_PATIENCE = 25
-_LOW, _HIGH = 0.1, 10.0
-_WORTH = 0.3
+_PACE = Pace(to_boundary=0.995, centring=0.0, limit=160, patience=25, progress=0.98)
+_BUDGET_PART = 0.3
+"""What all budgets together are worth at the start, as a part of the loss there."""
 
 
 @dataclass
-class Iterate:
-    """A strictly feasible primal-dual pair. Each primal variable has the dual one below it."""
+class LatticeIterate(Iterate):
+    """A strictly feasible primal-dual pair."""
+
+    PAIRS = (("p", "zp"), ("a", "za"), ("s", "zs"), ("t", "y"), ("u", "price"), ("d", "nu"))
 
     p: Floats  # weights
     a: Floats  # atom and other columns
@@ -56,24 +51,6 @@ class Iterate:
     price: Floats  # of u
     nu: Floats  # of d
     theta: float
-
-    def primal(self) -> tuple[Floats, ...]:
-        """Primal parts, in the order of :meth:`dual`."""
-        return (self.p, self.a, self.s, self.t, self.u, self.d)
-
-    def dual(self) -> tuple[Floats, ...]:
-        """Dual parts, in the order of :meth:`primal`."""
-        return (self.zp, self.za, self.zs, self.y, self.price, self.nu)
-
-
-def _dot(left: tuple[Floats, ...], right: tuple[Floats, ...]) -> float:
-    return float(sum(x @ z for x, z in zip(left, right, strict=True)))
-
-
-def _reach(parts: tuple[Floats, ...], steps: tuple[Floats, ...]) -> float:
-    """The largest multiple of the step that keeps every part non-negative."""
-    worst = max((float((-dx / x).max()) for x, dx in zip(parts, steps, strict=True) if len(x)))
-    return 1 / worst if worst > 0 else np.inf
 
 
 class _Newton:
@@ -138,7 +115,7 @@ class _Newton:
         """What the weights use of each budget."""
         return np.concatenate([self.by_row(s), self.tail @ p])
 
-    def factor(self, x: Iterate) -> None:
+    def factor(self, x: LatticeIterate) -> None:
         """Prepare the Newton matrix at an iterate."""
         n = self.n
         self.alpha, self.beta = x.zs / x.s, x.y / x.t
@@ -199,7 +176,11 @@ class _Newton:
             backwards((self.cholesky, True), right * scale, check_finite=False) * scale
         )
 
-    def direction(self, x: Iterate, target: tuple[Floats, ...]) -> Iterate:
+    def value(self, x: LatticeIterate) -> float:
+        """The expected loss."""
+        return float(self.program.variable_cost @ x.p + self.columns.cost @ x.a)
+
+    def direction(self, x: LatticeIterate, target: tuple[Floats, ...]) -> LatticeIterate:
         """The Newton step towards complementarity products ``target`` (as changes)."""
         rp, ra, rs, rt, ru, rd = target
         push_s, push_t = rs / x.s, rt / x.t
@@ -227,7 +208,7 @@ class _Newton:
         dzp = self.transpose(dy) - self.mass * dtheta + self.tail.T @ dprice[self.shifts :]
         if len(x.d):
             dzp = dzp - self.order.T @ dnu
-        return Iterate(
+        return LatticeIterate(
             p=dp,
             a=da,
             s=ds,
@@ -264,7 +245,7 @@ def _start_weights(newton: _Newton, a: Floats) -> Floats:
     raise SolverError("no weights on this support leave a budget unused")
 
 
-def _start(newton: _Newton) -> Iterate:
+def _start(newton: _Newton) -> LatticeIterate:
     program, columns = newton.program, newton.columns
     a = np.full(len(columns.mass), float(newton.caps.min()) / 10)
     try:
@@ -282,7 +263,7 @@ def _start(newton: _Newton) -> Iterate:
     per_row = max(1.0, 1 / program.epsilon) / (newton.shifts * np.expm1(program.epsilon))
     y = np.full(newton.terms, per_row / 2)
     # Budgets are worth about as much as the loss: with a small delta, that is a high price.
-    worth = _WORTH * float(program.variable_cost @ p) / newton.budgets
+    worth = _BUDGET_PART * float(program.variable_cost @ p) / newton.budgets
     price = np.maximum(per_row, worth / newton.caps)
     d = newton.order @ p
     nu = np.full(len(d), 1e-3 * float(np.abs(program.variable_cost).max()) / newton.n)
@@ -293,7 +274,7 @@ def _start(newton: _Newton) -> Iterate:
         float((reduced / newton.mass).min()), float((beside / columns.mass).min(initial=np.inf))
     )
     theta -= 1
-    return Iterate(
+    return LatticeIterate(
         p=p,
         a=a,
         s=s,
@@ -310,50 +291,6 @@ def _start(newton: _Newton) -> Iterate:
     )
 
 
-def _moved(x: Iterate, step: Iterate, along_primal: float, along_dual: float) -> Iterate:
-    primal = {k: getattr(x, k) + along_primal * getattr(step, k) for k in ("p", "a", "s", "t")}
-    primal |= {k: getattr(x, k) + along_primal * getattr(step, k) for k in ("u", "d")}
-    dual = {k: getattr(x, k) + along_dual * getattr(step, k) for k in ("zp", "za", "zs", "y")}
-    dual |= {k: getattr(x, k) + along_dual * getattr(step, k) for k in ("price", "nu", "theta")}
-    return Iterate(**primal, **dual)
-
-
-def _predict_and_correct(newton: _Newton, x: Iterate) -> Iterate:
-    """One step of the method."""
-    primal, dual = x.primal(), x.dual()
-    products = _dot(primal, dual)
-    mean = products / sum(len(part) for part in primal)
-    newton.factor(x)
-    guess = newton.direction(x, tuple(-v * z for v, z in zip(primal, dual, strict=True)))
-    along_p = min(1.0, _reach(primal, guess.primal()))
-    along_d = min(1.0, _reach(dual, guess.dual()))
-    ahead = _moved(x, guess, along_p, along_d)
-    centring = (_dot(ahead.primal(), ahead.dual()) / products) ** 3
-    trust = along_p * along_d  # the corrector is only as good as the step it looks along
-    corrected = tuple(
-        centring * mean - v * z - trust * dv * dz
-        for v, z, dv, dz in zip(primal, dual, guess.primal(), guess.dual(), strict=True)
-    )
-    step = newton.direction(x, corrected)
-    along_p = min(1.0, _reach(primal, step.primal()))
-    along_d = min(1.0, _reach(dual, step.dual()))
-    # Look a little beyond the step and pull outlying products back towards the mean.
-    ahead = _moved(x, step, min(1.0, along_p + 0.3), min(1.0, along_d + 0.3))
-    aim = centring * mean
-    pulled = []
-    for old, v, z in zip(corrected, ahead.primal(), ahead.dual(), strict=True):
-        change = np.clip(v * z, _LOW * aim, _HIGH * aim) - v * z
-        pulled.append(old + np.maximum(change, -_HIGH * aim))
-    other = newton.direction(x, tuple(pulled))
-    other_p = min(1.0, _reach(primal, other.primal()))
-    other_d = min(1.0, _reach(dual, other.dual()))
-    if other_p + other_d > along_p + along_d:
-        step, along_p, along_d = other, other_p, other_d
-    along_p = min(1.0, _TO_BOUNDARY * along_p)
-    along_d = min(1.0, _TO_BOUNDARY * along_d)
-    return _moved(x, step, along_p, along_d)
-
-
 def solve_interior(
     program: LatticeProgram, *, tolerance: float = 5e-5, outward_only: bool = True
 ) -> LatticeSolution:
@@ -364,66 +301,26 @@ def solve_interior(
     :param outward_only: leave out terms that cannot bind for noise that falls outwards
     """
     newton = _Newton(program, outward_only)
-    with _threads().limit(limits=1, user_api="blas"):
-        return _follow(newton, _start(newton), tolerance)
+    with one_thread():
+        x, status, iterations = follow(newton, _start(newton), tolerance, _PACE)
+    return _solution(newton, x, status, iterations)
 
 
-@cache
-def _threads() -> ThreadpoolController:
-    """Looking for the BLAS libraries takes longer than many a solve: do it once."""
-    return ThreadpoolController()
-
-
-def _follow(newton: _Newton, x: Iterate, tolerance: float) -> LatticeSolution:
-    """Follow the central path from a start to a relative duality gap."""
-    program = newton.program
-    status, best, stalled, iteration = "limit", np.inf, 0, 0
-    while iteration < _LIMIT:
-        iteration += 1
-        relative = _dot(x.primal(), x.dual()) / max(abs(_value(program, x)), 1e-300)
-        if relative < tolerance:
-            status = "optimal"
-            break
-        stalled = 0 if relative < 0.98 * best else stalled + 1
-        best = min(best, relative)
-        if stalled > _PATIENCE:
-            status = "stalled"
-            break
-        try:
-            with np.errstate(all="ignore"):
-                following = _predict_and_correct(newton, x)
-        except (LinAlgError, ValueError):
-            status = "breakdown"
-            break
-        if not all(bool(np.all(part > 0)) for part in following.primal() + following.dual()):
-            status = "breakdown"
-            break
-        x = following
-    return _solution(newton, x, status, iteration)
-
-
-def _value(program: LatticeProgram, x: Iterate) -> float:
-    return float(program.variable_cost @ x.p + program.columns.cost @ x.a)
-
-
-def _solution(newton: _Newton, x: Iterate, status: str, iterations: int) -> LatticeSolution:
+def _solution(newton: _Newton, x: LatticeIterate, status: str, iterations: int) -> LatticeSolution:
     program = newton.program
     inner = program.radius - program.pad
     slack_price = np.zeros((newton.shifts, 2 * inner + 1))
     slack_price[newton.pairs.row, newton.pairs.place - program.pad] = x.y
-    extra: dict[str, Any] = {
-        "order_price": x.nu,
-        "tail_price": x.price[newton.shifts :],
-    }
     return LatticeSolution(
         weights=program.unfold(x.p),
         atom=float(x.a[0]) if program.atom_cost is not None else 0.0,
         shifts=program.shifts,
         budget_price=x.price[: newton.shifts],
         slack_price=slack_price,
-        primal=_value(program, x),
+        order_price=x.nu,
+        tail_price=x.price[newton.shifts :],
+        primal=newton.value(x),
         dual=x.theta - float(newton.caps @ x.price),
         status=status,
         iterations=iterations,
-        **extra,
     )

@@ -20,8 +20,8 @@ from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import exactly, float_down, float_up
 from opendp_optimal.losses import pieces as moments
 from opendp_optimal.model import bounded as model
-from opendp_optimal.model.channel import ChannelProblem
 from opendp_optimal.problem.bounded import BoundedProblem
+from opendp_optimal.problem.channel import ChannelProblem
 from opendp_optimal.sample.bounded import Adding, Listed, Rounding, Shifting
 from opendp_optimal.sample.weights import WeightedSampler
 from opendp_optimal.table.base import Table
@@ -123,11 +123,11 @@ class BoundedTable(Table):
 
     @cached_property
     def _above(self) -> ChannelProblem:
-        return channel_above(self.problem, self.bins, self.cells)
+        return model.channel_above(self.problem, self.bins, self.cells)
 
     @cached_property
     def _below(self) -> ChannelProblem:
-        return channel_below(self.problem, self.dual_bins, self.dual_cells)
+        return model.channel_below(self.problem, self.dual_bins, self.dual_cells)
 
     def verify(self) -> None:
         """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
@@ -251,7 +251,7 @@ class BoundedTable(Table):
         if self.noise is not None:
             return self.upper
         asked = replace(self.problem, cap=self.problem.cap or 1.0)
-        values = proofs.cap_values(self.weights, channel_above(asked, self.bins, self.cells))
+        values = proofs.cap_values(self.weights, model.channel_above(asked, self.bins, self.cells))
         return float_up(max(values))
 
     @property
@@ -429,25 +429,3 @@ def _within(answer: Any, low: float, high: float) -> Any:
 def _shifted(value: int, bits: int) -> int:
     """An integer over 2^bits, rounded to the nearest integer."""
     return value + ((1 << bits) >> 1) >> bits
-
-
-def channel_above(problem: BoundedProblem, bins: int, cells: int) -> ChannelProblem:
-    """The channel problem of the mechanism that a problem and its bins call for."""
-    if problem.integer:
-        if bins != int(problem.width):
-            raise CertificateError("an integer table has other bins than the integers")
-        return model.integers(problem)
-    if problem.edges is not None:
-        if bins != len(problem.edges) - 1:
-            raise CertificateError("a table has other bins than were asked for")
-        return model.above_unequal(problem)
-    return model.above(problem, model.lattice_above(problem, cells, bins))
-
-
-def channel_below(problem: BoundedProblem, bins: int, cells: int) -> ChannelProblem:
-    """The channel problem of the relaxation on so many bins."""
-    if problem.integer:
-        if bins != int(problem.width):
-            raise CertificateError("an integer table has other bins than the integers")
-        return model.integers(problem, down=True)
-    return model.below(problem, model.lattice_below(problem, cells, bins))

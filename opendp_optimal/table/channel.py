@@ -12,8 +12,7 @@ from opendp_optimal.certify import channel as proofs
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import float_down, float_up
-from opendp_optimal.model.channel import ChannelProblem
-from opendp_optimal.model.channel_request import ChannelRequest
+from opendp_optimal.problem.channel import ChannelProblem, ChannelRequest
 from opendp_optimal.sample.weights import WeightedSampler
 from opendp_optimal.table.base import Certified
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.certify.bound import DualCertificate, prove_bound
 from opendp_optimal.certify.endless import (
     PureTail,
     prove_pure,
@@ -22,8 +21,10 @@ from opendp_optimal.certify.endless import (
 )
 from opendp_optimal.certify.noise import (
     TOTAL,
+    DualCertificate,
     check_integers,
     delta_units,
+    prove_bound,
     prove_impossible,
     prove_private,
     prove_shape,

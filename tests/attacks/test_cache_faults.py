@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from opendp_optimal import CertificateError, NoiseTable, TableFormatError, make_optimal_noise, solve
-from opendp_optimal.certify.bound import DualCertificate
+from opendp_optimal.certify.noise import DualCertificate
 from opendp_optimal.table import store as cache
 from opendp_optimal.table.files.noise import KIND as NOISE
 from tests.attacks.mechanisms import REAL

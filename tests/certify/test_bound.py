@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opendp_optimal import solve
-from opendp_optimal.certify.bound import DualCertificate, prove_bound
+from opendp_optimal.certify.noise import DualCertificate, prove_bound
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.losses.base import parse
 from opendp_optimal.table.noise import NoiseTable

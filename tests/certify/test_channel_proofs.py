@@ -12,8 +12,10 @@ from opendp_optimal.certify import channel as proofs
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import BITS, exp_bounds
-from opendp_optimal.model.channel import CapRow, ChannelProblem
-from opendp_optimal.solvers.channel import run
+from opendp_optimal.model.channel import ChannelProgram
+from opendp_optimal.problem.channel import CapRow, ChannelProblem
+from opendp_optimal.round import channel as rounding
+from opendp_optimal.solvers import run_channel
 
 
 def line(inputs=4, delta=0.05, epsilon=0.7, telling=(), cap=None):
@@ -29,10 +31,10 @@ def line(inputs=4, delta=0.05, epsilon=0.7, telling=(), cap=None):
 
 
 def solved(problem):
-    program = problem.program()
-    solution = run(program, tolerance=1e-6)
-    weights = proofs.private_rows(program.unfold(solution.weights), problem)
-    return weights, proofs.round_prices(solution, program, problem)
+    program = ChannelProgram.of(problem)
+    solution = run_channel(program, tolerance=1e-6)
+    weights = rounding.private_rows(program.unfold(solution.weights), problem)
+    return weights, rounding.round_prices(solution, program, problem)
 
 
 def plain_shortfall(weights, problem):
@@ -84,7 +86,7 @@ def test_proofs_agree_with_the_definitions(inputs, delta, epsilon, tells):
 
 @given(st.lists(st.floats(0, 1e6), min_size=3, max_size=8).filter(lambda w: sum(w) > 1e-3))
 def test_rounded_rows_add_up(row):
-    integers = proofs.round_rows(np.array([row, row[::-1]]))
+    integers = rounding.round_rows(np.array([row, row[::-1]]))
     assert [sum(r) for r in integers.tolist()] == [TOTAL, TOTAL]
     assert integers.min() >= 0
 
@@ -94,11 +96,11 @@ def test_a_channel_that_is_not_private_is_refused():
     weights, _ = solved(problem)
     with pytest.raises(CertificateError, match="worst shortfall exceeds delta"):
         proofs.prove_private(weights, replace(problem, delta=0.04))
-    identity = proofs.round_rows(np.eye(4))
+    identity = rounding.round_rows(np.eye(4))
     with pytest.raises(CertificateError, match="privacy"):
         proofs.prove_private(identity, problem)
     with pytest.raises(CertificateError, match="too far from private"):
-        proofs.private_rows(np.eye(4), problem)
+        rounding.private_rows(np.eye(4), problem)
 
 
 def test_weights_that_are_no_distributions_are_refused():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from opendp_optimal.certify.noise import TOTAL, delta_units
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.round.noise import falling, private_weights, round_weights
-from opendp_optimal.search.shapes import decaying
+from opendp_optimal.search.closed import decaying
 
 
 @given(

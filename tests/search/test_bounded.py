@@ -24,6 +24,7 @@ from opendp_optimal import (
 from opendp_optimal.certify import channel as proofs
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.known import real as baselines
+from opendp_optimal.model.channel import ChannelProgram
 from opendp_optimal.table.bounded import channel_above
 from opendp_optimal.table.files.bounded import KIND as BOUNDED
 
@@ -79,9 +80,9 @@ def test_never_worse_than_the_same_noise_for_all_on_the_same_lattice(epsilon, de
         alike = solve(epsilon, delta, loss=loss, cells=table.cells, cache=False)
     problem = channel_above(table.problem, table.bins, table.cells)
     rows = constant(alike, table)
-    assert problem.program().shortfalls(rows[: problem.program().cost.shape[0]]).max() <= (
-        delta * (1 + 1e-9) + 1e-12
-    )
+    assert ChannelProgram.of(problem).shortfalls(
+        rows[: ChannelProgram.of(problem).cost.shape[0]]
+    ).max() <= (delta * (1 + 1e-9) + 1e-12)
     weights = proofs.private_rows(rows, problem)
     units = 2.0 if loss == "l1" else 4.0
     assert float(proofs.expected_cost(weights, problem)) <= units * alike.upper * (1 + 1e-9)

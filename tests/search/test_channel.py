@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from opendp_optimal import CertificateError, solve_channel
-from opendp_optimal.model.metric import direct_pairs
+from opendp_optimal.problem.metric import direct_pairs
 
 
 def distances(count):

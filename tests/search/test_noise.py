@@ -147,7 +147,7 @@ def test_an_interrupted_solve_leaves_the_next_one_alone(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(interior, "_follow", interrupted)
+        patch.setattr(interior, "follow", interrupted)
         with pytest.raises(KeyboardInterrupt):
             solve(0.83, 0.04)
     assert not cache.cache_directory().exists() or not list(cache.cache_directory().iterdir())
@@ -158,9 +158,9 @@ def test_a_solver_that_lies_makes_no_table(monkeypatch):
     """Weights that break privacy and prices that break their bounds do not get through."""
     from dataclasses import replace
 
-    import opendp_optimal.search.refine as refine
+    from opendp_optimal import solvers
 
-    honest = refine.run
+    honest = solvers.run_noise
 
     def liar(program, **options):
         solution = honest(program, **options)
@@ -173,7 +173,7 @@ def test_a_solver_that_lies_makes_no_table(monkeypatch):
         )
 
     fair = solve(1.0, 0.01, gap=0.01, cache=False)
-    monkeypatch.setattr(refine, "run", liar)
+    monkeypatch.setattr(solvers, "run_noise", liar)
     with pytest.warns(GapWarning):
         table = solve(1.0, 0.01, cells=4, cache=False)
     # Nothing of it was used: this is the closed form, with the prices of one shift.
@@ -187,15 +187,15 @@ def test_a_solver_that_lies_makes_no_table(monkeypatch):
 def test_a_solver_that_inflates_prices_only_weakens_the_bound(monkeypatch):
     from dataclasses import replace
 
-    import opendp_optimal.search.refine as refine
+    from opendp_optimal import solvers
 
-    honest = refine.run
+    honest = solvers.run_noise
 
     def boaster(program, **options):
         solution = honest(program, **options)
         return replace(solution, budget_price=solution.budget_price * 2, dual=solution.dual * 9)
 
     fair = solve(1.0, 0.1, cells=6, gap=10.0, cache=False)
-    monkeypatch.setattr(refine, "run", boaster)
+    monkeypatch.setattr(solvers, "run_noise", boaster)
     boasted = solve(1.0, 0.1, cells=6, gap=100.0, cache=False)
     assert boasted.lower <= fair.upper

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from opendp_optimal import GapWarning, solve
-from opendp_optimal.certify.bound import prove_bound
+from opendp_optimal.certify.noise import prove_bound
 from opendp_optimal.losses.base import parse
-from opendp_optimal.model.build import floats
-from opendp_optimal.model.prices import largest_shift_prices
+from opendp_optimal.model.noise import floats
+from opendp_optimal.search.closed import largest_shift_prices
 from opendp_optimal.table.files.noise import KIND as NOISE
 from opendp_optimal.testing import independent
 

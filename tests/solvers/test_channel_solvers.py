@@ -8,9 +8,10 @@ from scipy.optimize import linprog
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model import bounded as model
-from opendp_optimal.model.channel import ChannelProblem
+from opendp_optimal.model.channel import ChannelProgram
 from opendp_optimal.problem.bounded import BoundedProblem
-from opendp_optimal.solvers.channel import run
+from opendp_optimal.problem.channel import ChannelProblem
+from opendp_optimal.solvers import run_channel
 
 
 def random_problem(seed, inputs=4, outputs=5, delta=0.1, epsilon=1.0, telling=()):
@@ -44,7 +45,7 @@ def plainly(problem):
 
 def check(problem, solution, tolerance):
     """Primal and dual feasible, prices within bounds, complementary."""
-    program = problem.program()
+    program = ChannelProgram.of(problem)
     p = solution.weights
     assert p.min() >= -1e-9
     assert p.sum(axis=1) == pytest.approx(np.ones(len(p)), abs=1e-6)
@@ -63,7 +64,7 @@ def test_both_methods_find_the_optimum(seed, delta, epsilon):
     problem = random_problem(seed, delta=delta, epsilon=epsilon)
     value = plainly(problem)
     for method, tolerance in (("interior", 1e-5), ("highs", 1e-6)):
-        solution = run(problem.program(), method=method, tolerance=1e-7)
+        solution = run_channel(ChannelProgram.of(problem), method=method, tolerance=1e-7)
         assert solution.primal == pytest.approx(value, abs=tolerance)
         check(problem, solution, tolerance)
 
@@ -74,7 +75,7 @@ def test_telling_outputs_count_in_full(seed):
     problem = random_problem(seed, telling=(0, 4))
     value = plainly(problem)
     for method in ("interior", "highs"):
-        solution = run(problem.program(), method=method, tolerance=1e-7)
+        solution = run_channel(ChannelProgram.of(problem), method=method, tolerance=1e-7)
         assert solution.primal == pytest.approx(value, abs=1e-5)
 
 
@@ -82,7 +83,7 @@ def test_telling_outputs_count_in_full(seed):
 @given(st.integers(0, 2**32), st.floats(0.05, 4.0))
 def test_pure_privacy(seed, epsilon):
     problem = random_problem(seed, delta=0.0, epsilon=epsilon)
-    solution = run(problem.program())
+    solution = run_channel(ChannelProgram.of(problem))
     assert solution.primal == pytest.approx(plainly(problem), abs=1e-6)
     check(problem, solution, 1e-6)
 
@@ -96,13 +97,15 @@ def test_folding_changes_nothing(epsilon, delta, cap, bins):
     )
     problem = model.above(asked, model.lattice_above(asked, -(-bins // 2), bins))
     assert problem.mirrored
-    whole = problem.program()
+    whole = ChannelProgram.of(problem)
     object.__setattr__(problem, "mirrored", False)
-    flat = problem.program()
+    flat = ChannelProgram.of(problem)
     assert whole.folded
     assert not flat.folded
     values = [
-        run(p, method=m, tolerance=1e-7) for p in (whole, flat) for m in ("interior", "highs")
+        run_channel(p, method=m, tolerance=1e-7)
+        for p in (whole, flat)
+        for m in ("interior", "highs")
     ]
     assert [v.primal for v in values] == pytest.approx([values[0].primal] * 4, abs=1e-4)
     assert [v.excess for v in values] == pytest.approx([values[0].excess] * 4, abs=1e-4)
@@ -112,7 +115,7 @@ def test_folding_changes_nothing(epsilon, delta, cap, bins):
 
 def test_the_interior_point_method_needs_a_delta():
     with pytest.raises(SolverError, match="positive delta"):
-        run(random_problem(0, delta=0.0).program(), method="interior")
+        run_channel(ChannelProgram.of(random_problem(0, delta=0.0)), method="interior")
 
 
 def line_problem(seed, inputs, outputs, epsilon):
@@ -129,9 +132,9 @@ def line_problem(seed, inputs, outputs, epsilon):
 @given(st.integers(0, 2**32), st.integers(2, 12), st.integers(2, 12), st.floats(1e-3, 8.0))
 def test_the_method_on_a_line_finds_the_optimum(seed, inputs, outputs, epsilon):
     problem = line_problem(seed, inputs, outputs, epsilon)
-    program = problem.program(fold=False)
-    found = run(program, method="interior")
-    best = run(program, method="highs")
+    program = ChannelProgram.of(problem, fold=False)
+    found = run_channel(program, method="interior")
+    best = run_channel(program, method="highs")
     scale = max(1e-3, best.primal)
     check(problem, found, 1e-5 * scale)
     assert found.primal == pytest.approx(best.primal, abs=1e-5 * scale)
@@ -140,14 +143,14 @@ def test_the_method_on_a_line_finds_the_optimum(seed, inputs, outputs, epsilon):
 def test_long_lines_are_not_left_to_highs():
     said = []
     problem = line_problem(3, 25, 25, 0.5)
-    found = run(problem.program(fold=False), progress=said.append)
+    found = run_channel(ChannelProgram.of(problem, fold=False), progress=said.append)
     assert said[0].startswith("step 0: gap")
     assert found.primal - found.dual < 1e-7 * found.primal
 
 
 def test_progress_is_reported():
     said = []
-    run(random_problem(1).program(), progress=said.append)
-    run(random_problem(1, delta=0.0).program(), progress=said.append)
+    run_channel(ChannelProgram.of(random_problem(1)), progress=said.append)
+    run_channel(ChannelProgram.of(random_problem(1, delta=0.0)), progress=said.append)
     assert any("gap" in line for line in said)
     assert any("constraints added" in line for line in said)

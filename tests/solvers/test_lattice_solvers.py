@@ -5,9 +5,9 @@ import pytest
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.losses.base import parse
-from opendp_optimal.model.build import build
+from opendp_optimal.model.noise import build
 from opendp_optimal.problem.noise import NoiseProblem
-from opendp_optimal.solvers import run
+from opendp_optimal.solvers import run_noise
 from opendp_optimal.solvers.noise_cuts import solve_events
 from opendp_optimal.solvers.noise_highs import solve_highs
 from opendp_optimal.solvers.noise_interior import solve_interior
@@ -107,7 +107,7 @@ def test_refusals_are_errors():
     with pytest.raises(SolverError, match="HiGHS ended with"):
         solve_highs(tight)
     with pytest.raises(SolverError):
-        run(tight, method="auto", outward_only=True, gap=1e-3)
+        run_noise(tight, method="auto", outward_only=True, gap=1e-3)
 
 
 def test_an_early_stop_still_gives_a_feasible_pair():

@@ -10,7 +10,7 @@ import numpy as np
 
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.exact.numbers import BITS
-from opendp_optimal.model.channel import CapRow, ChannelProblem
+from opendp_optimal.problem.channel import CapRow, ChannelProblem
 
 ONE = 1 << BITS
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from opendp_optimal import CertificateError
-from opendp_optimal.certify import bound
+from opendp_optimal.certify import noise as bound
 from opendp_optimal.exact.numbers import exp_bounds
 from opendp_optimal.losses.base import LatticeCost
 from tests.trust.small_laws import ONE

@@ -13,13 +13,15 @@ import pytest
 from opendp_optimal import CertificateError
 from opendp_optimal.certify import channel
 from opendp_optimal.certify.noise import TOTAL
-from opendp_optimal.model.channel import CapRow, ChannelProblem, ChannelSolution
+from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
+from opendp_optimal.problem.channel import CapRow, ChannelProblem
+from opendp_optimal.round import channel as rounding
 from tests.trust.small_laws import random_problem
 
 
 def test_rounded_rows_are_never_above_their_share():
     weights = np.array([[0.9, 0.06, 0.04 - 1e-25, 1e-25], [3.0, -1.0, 1.0, 0.0]])
-    found = channel.round_rows(weights)
+    found = rounding.round_rows(weights)
     for row, given in zip(found.tolist(), np.maximum(weights, 0.0).tolist(), strict=True):
         exact = [Fraction(w) / sum(map(Fraction, given)) * TOTAL for w in given]
         assert sum(row) == TOTAL
@@ -28,7 +30,7 @@ def test_rounded_rows_are_never_above_their_share():
             assert share * (1 - Fraction(1, 2**49)) - 1 < value <= share
     # What is held back is a part in 2^50 of everything: it goes to the largest.
     halves = np.array([[0.5 + 2.0**-10, 0.5 - 2.0**-10]])
-    left = int(channel.round_rows(halves)[0, 0]) - TOTAL * (512 + 1) // 1024
+    left = int(rounding.round_rows(halves)[0, 0]) - TOTAL * (512 + 1) // 1024
     assert 0.5 * 2**12 - 500 < left < 0.5 * 2**12 + 500
 
 
@@ -48,16 +50,16 @@ def flat(delta):
 def test_private_rows_mix_in_as_little_as_they_must():
     problem = flat(0.125)
     exact, _ = near(problem, 0.125 - 1e-12)
-    assert np.array_equal(channel.private_rows(exact, problem), channel.round_rows(exact))
+    assert np.array_equal(rounding.private_rows(exact, problem), rounding.round_rows(exact))
     assert np.array_equal(
-        channel.private_rows(exact, problem, largest_mix=0.0), channel.round_rows(exact)
+        rounding.private_rows(exact, problem, largest_mix=0.0), rounding.round_rows(exact)
     )
     for part, steps in ((1e-14, range(1, 8)), (1e-9, range(5, 15)), (1e-5, range(15, 21))):
         weights, common = near(problem, 0.125 + part)
-        found = channel.private_rows(weights, problem)
+        found = rounding.private_rows(weights, problem)
         channel.prove_private(found, problem)
         mixes = [0.0, *(1e-15 * 4.0**k for k in range(20))]
-        tried = [channel.round_rows((1 - m) * weights + m * common) for m in mixes]
+        tried = [rounding.round_rows((1 - m) * weights + m * common) for m in mixes]
         private = [
             int(channel.shortfall_units(t, problem).max()) <= Fraction(0.125) * TOTAL for t in tried
         ]
@@ -66,8 +68,8 @@ def test_private_rows_mix_in_as_little_as_they_must():
         assert np.array_equal(found, tried[first])
     weights, _ = near(problem, 0.14)
     with pytest.raises(CertificateError, match="too far"):
-        channel.private_rows(weights, problem)  # a mixture of a tenth would do
-    channel.private_rows(weights, problem, largest_mix=1.0)
+        rounding.private_rows(weights, problem)  # a mixture of a tenth would do
+    rounding.private_rows(weights, problem, largest_mix=1.0)
 
 
 def mirrored_problem(inputs=4, delta=0.0, epsilon=0.5, telling=()):
@@ -83,7 +85,7 @@ def test_mixing_keeps_mirror_images():
     problem = replace(mirrored_problem(4, 0.125), low=np.zeros(6), high=np.zeros(6))
     row = np.array([0.375 + 1e-9, 0.25, 0.25, 0.125 - 1e-9])
     weights = np.array([row, [0.25] * 4, [0.25] * 4, row[::-1]])
-    found = channel.private_rows(weights, problem)
+    found = rounding.private_rows(weights, problem)
     channel.prove_private(found, problem)
     off = np.abs(found - found[::-1, ::-1]).max()
     assert off <= 2**13  # but for what the largest entry takes up
@@ -91,14 +93,14 @@ def test_mixing_keeps_mirror_images():
     weights = np.array([row, [0.25] * 4, [0.25] * 4, [0.25] * 4])
     common = weights.mean(axis=0) + weights.max(axis=0)
     common = common + common[::-1]
-    found = channel.private_rows(weights, problem)
+    found = rounding.private_rows(weights, problem)
     mixes = [1e-15 * 4.0**k for k in range(20)]
-    tried = [channel.round_rows((1 - m) * weights + m * common / common.sum()) for m in mixes]
+    tried = [rounding.round_rows((1 - m) * weights + m * common / common.sum()) for m in mixes]
     assert any(np.array_equal(found, t) for t in tried)
     told = replace(mirrored_problem(4, 0.25, telling=(0, 3)), low=np.zeros(6), high=np.zeros(6))
     row = np.array([0.25 + 1e-12, 0.5 - 1e-12, 0.25 - 1e-12, 1e-12])
     weights = np.array([row, [0.0, 0.5, 0.5, 0.0], [0.0, 0.5, 0.5, 0.0], row[::-1]])
-    found = channel.private_rows(weights, told)
+    found = rounding.private_rows(weights, told)
     channel.prove_private(found, told)
     assert not found[1:3, [0, 3]].any()  # telling outputs are not mixed in
 
@@ -147,7 +149,7 @@ def test_lifted_rows_are_the_envelope_and_what_lacks(mirrored):
         if mirrored:
             taker = (taker + taker[::-1]) / 2
         expected = (above + (common - sums)[:, None] * taker[None, :]) / common
-        found = channel._lifted(weights, problem)
+        found = rounding._lifted(weights, problem)
         assert np.allclose(found, expected, rtol=1e-12, atol=1e-15)
         first, second = problem.pairs.T
         assert np.all(found[first] <= np.exp(problem.low)[:, None] * found[second] * (1 + 1e-12))
@@ -157,13 +159,13 @@ def test_lifted_rows_are_the_envelope_and_what_lacks(mirrored):
 def test_pure_channels_are_lifted_before_they_are_rounded():
     problem = mirrored_problem(4, 0.0, 0.5)
     weights = np.eye(4) * 0.2 + 0.2
-    found = channel.private_rows(weights, problem)
+    found = rounding.private_rows(weights, problem)
     channel.prove_private(found, problem)
-    lifted = channel._lifted(weights, problem)
+    lifted = rounding._lifted(weights, problem)
     assert np.abs(found / TOTAL - lifted).max() < 1e-9
     # Where delta is not 0, nothing is lifted.
     loose = replace(problem, delta=0.4)
-    assert np.array_equal(channel.private_rows(weights, loose), channel.round_rows(weights))
+    assert np.array_equal(rounding.private_rows(weights, loose), rounding.round_rows(weights))
 
 
 def solution(budget, slack, caps=(), dual=1.0):
@@ -179,7 +181,7 @@ def unit_of(dual, problem):
 
 def test_rounded_prices():
     problem = replace(random_problem(random.Random(7)), high=np.array([1.0, 64.0, 65.0, 1, 1, 1]))
-    program = problem.program()
+    program = ChannelProgram.of(problem)
     slack = [
         [0.3, 0.9, -0.5, 0.1],
         [0.2, 0.1, 0.0, 0.7],
@@ -190,7 +192,7 @@ def test_rounded_prices():
     ]
     budget = [0.5, 1.0, 1.0, 1.0, 1.0, 1.0]
     for value in (0.37, 1.0, 5.3, -5.3):
-        found = channel.round_prices(solution(budget, slack, dual=value), program, problem)
+        found = rounding.round_prices(solution(budget, slack, dual=value), program, problem)
         assert found.pairs.tolist() == [0, 1, 3, 4]  # no price, or a growth beyond proof
         unit = unit_of(value, problem)
         assert found.scale == math.log2(unit)
@@ -201,7 +203,7 @@ def test_rounded_prices():
         channel.prove_bound(found, problem)
     # Without delta there is no budget, and no bound on the terms.
     pure = replace(problem, delta=0.0)
-    found = channel.round_prices(solution(budget, slack), pure.program(), pure)
+    found = rounding.round_prices(solution(budget, slack), ChannelProgram.of(pure), pure)
     assert not found.budget.any()
     assert found.slack[0, 1] == math.floor(0.9 * unit_of(1.0, pure))
 
@@ -209,18 +211,18 @@ def test_rounded_prices():
 def test_few_pairs_count_as_four():
     problem = random_problem(random.Random(12), inputs=2)
     given = solution([1.0] * 2, [[0.5] * 4] * 2)
-    assert channel.round_prices(given, problem.program(), problem).scale == 26
+    assert rounding.round_prices(given, ChannelProgram.of(problem), problem).scale == 26
 
 
 def test_the_price_of_a_cap_may_be_the_largest():
     problem = random_problem(random.Random(13), caps=1)
     given = solution([1.0] * 6, [[0.5] * 4] * 6, caps=[3e9], dual=1e-9)
-    found = channel.round_prices(given, problem.program(), problem)
+    found = rounding.round_prices(given, ChannelProgram.of(problem), problem)
     assert found.scale == 58 - 3 - 32
     assert found.caps.tolist() == [3 * 10**9 << found.scale]
     two = replace(problem, caps=(problem.caps[0], CapRow((1,), [[1, 2, 3, 4]])))
     given = solution([1.0] * 6, [[0.5] * 4] * 6, caps=[3e9, 1.0], dual=1e-9)
-    assert channel.round_prices(given, two.program(), two).scale == 58 - 3 - 32
+    assert rounding.round_prices(given, ChannelProgram.of(two), two).scale == 58 - 3 - 32
 
 
 @pytest.mark.parametrize(("rows", "room"), [(1, 57), (3, 56)])
@@ -229,7 +231,7 @@ def test_large_prices_are_rounded_so_that_sums_are_exact(rows, room):
     slack = np.zeros((6, 4))
     slack[:rows, 0] = [3.0e9, 1.0, 2.0][:rows]
     given = solution([4e9] * 6, slack, dual=1e-9)
-    found = channel.round_prices(given, problem.program(), problem)
+    found = rounding.round_prices(given, ChannelProgram.of(problem), problem)
     largest = int(found.slack.max())
     assert 1 << (room - 1) <= largest << 1
     assert largest <= 1 << room
@@ -237,21 +239,21 @@ def test_large_prices_are_rounded_so_that_sums_are_exact(rows, room):
     channel.prove_bound(found, problem)
     # No price at all: the unit is that of the least price that counts.
     free = solution([0.0] * 6, np.zeros((6, 4)), dual=0.0)
-    none = channel.round_prices(free, problem.program(), problem)
+    none = rounding.round_prices(free, ChannelProgram.of(problem), problem)
     assert len(none.pairs) == 0
     assert none.scale == math.ceil(math.log2(2.0**24 * 6 / 1e-12))
     tiny = solution([4e9] * 6, slack, dual=1e-30)
-    assert channel.round_prices(tiny, problem.program(), problem).scale == found.scale
+    assert rounding.round_prices(tiny, ChannelProgram.of(problem), problem).scale == found.scale
 
 
 def test_prices_of_folded_programmes_go_to_both_images():
     problem = mirrored_problem(5, 0.1)
-    program = problem.program()
+    program = ChannelProgram.of(problem)
     assert program.folded
     rng = np.random.default_rng(9)
     count = len(program.first)
     given = solution(rng.uniform(1, 2, count), rng.uniform(0, 1, (count, 5)))
-    pairs, budget, slack = channel._unfold_prices(given, program, problem)
+    pairs, budget, slack = rounding._unfold_prices(given, program, problem)
     assert pairs.tolist() == list(range(len(problem.pairs)))
     assert budget.sum() == pytest.approx(given.budget_price.sum())
     assert slack.sum() == pytest.approx(given.slack_price.sum())
@@ -268,7 +270,7 @@ def test_prices_of_folded_programmes_go_to_both_images():
     p_first, p_second = whole[problem.pairs[:, 0]], whole[problem.pairs[:, 1]]
     growth = np.exp(problem.high)[:, None]
     assert float((slack * (p_first - growth * p_second)).sum()) == pytest.approx(folded)
-    flat_program = replace(problem, cost=[[1, 2, 3, 4, 5]] * 5).program()
+    flat_program = ChannelProgram.of(replace(problem, cost=[[1, 2, 3, 4, 5]] * 5))
     assert not flat_program.folded
 
 
@@ -277,10 +279,10 @@ def test_prices_of_caps():
     base = mirrored_problem(inputs, 0.1)
     single = tuple(CapRow((x,), [[abs(x - y) for y in range(4)]]) for x in range(4))
     problem = replace(base, caps=single, cap=Fraction(1))
-    program = problem.program()
+    program = ChannelProgram.of(problem)
     assert program.folded
     given = solution([], [], caps=[0.4, 0.6])
-    found = channel._unfold_caps(given, program, problem)
+    found = rounding._unfold_caps(given, program, problem)
     order = [int(np.flatnonzero(row.any(axis=1))[0]) for row in program.caps]
     expected = np.zeros(4)
     for x, price in zip(order, (0.4, 0.6), strict=True):
@@ -288,16 +290,18 @@ def test_prices_of_caps():
         expected[3 - x] += price / 2
     assert np.allclose(found, expected)
     skew = replace(problem, cost=[[1, 2, 3, 4]] * 4)
-    program = skew.program()
+    program = ChannelProgram.of(skew)
     assert not program.folded
     prices = [0.1, 0.2, 0.3, 0.4]
     order = [int(np.flatnonzero(row.any(axis=1))[0]) for row in program.caps]
-    found = channel._unfold_caps(solution([], [], caps=prices), program, skew)
+    found = rounding._unfold_caps(solution([], [], caps=prices), program, skew)
     assert [found[x] for x in order] == prices
-    assert not channel._unfold_caps(solution([], []), program, skew).any()
+    assert not rounding._unfold_caps(solution([], []), program, skew).any()
     joint = replace(skew, caps=(*single[:3], CapRow((0, 3), [[1, 2, 3, 4]] * 2)))
-    assert not channel._unfold_caps(solution([], [], caps=prices), joint.program(), joint).any()
-    rounded = channel.round_prices(
+    assert not rounding._unfold_caps(
+        solution([], [], caps=prices), ChannelProgram.of(joint), joint
+    ).any()
+    rounded = rounding.round_prices(
         solution([1.0] * 6, np.full((6, 4), 0.1), caps=[-1.0, 0.2, 0.3, 0.4]), program, skew
     )
     expected = [0.0] * 4

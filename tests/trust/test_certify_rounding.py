@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from opendp_optimal import CertificateError
-from opendp_optimal.certify import bound
+from opendp_optimal.certify import noise as bound
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.losses.base import LatticeCost
 from opendp_optimal.model.noise import LatticeSolution

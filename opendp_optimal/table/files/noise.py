@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from opendp_optimal.certify.bound import LARGEST_SCALE, DualCertificate
 from opendp_optimal.certify.endless import PureTail
+from opendp_optimal.certify.noise import LARGEST_SCALE, DualCertificate
 from opendp_optimal.errors import TableFormatError
 from opendp_optimal.losses.base import LatticeCost, Loss, parse
 from opendp_optimal.problem.noise import NoiseProblem

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from opendp_optimal.arrays import frozen_array
-from opendp_optimal.model.metric import direct_pairs
+from opendp_optimal.problem.metric import direct_pairs
 from opendp_optimal_bayes._checks import Floats, distribution, floats, in_units, matrix, scaled
 from opendp_optimal_bayes.exact import exp_reaches, log_near, log_ratio_up
 from opendp_optimal_bayes.metric import Metric, distances_of

@@ -18,8 +18,7 @@ from opendp_optimal.arrays import Frozen
 from opendp_optimal.certify.channel import ChannelDual
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError
-from opendp_optimal.model.channel import ChannelProblem
-from opendp_optimal.model.channel_request import ChannelRequest
+from opendp_optimal.problem.channel import ChannelProblem, ChannelRequest
 from opendp_optimal.search.channel import MOST_PURE, best_channel
 from opendp_optimal.table.channel import ChannelTable
 from opendp_optimal_bayes._checks import distribution, fraction, matrix

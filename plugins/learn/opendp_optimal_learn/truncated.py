@@ -17,8 +17,7 @@ import opendp.prelude as dp
 from numpy.typing import NDArray
 
 from opendp_optimal import NoiseTable
-from opendp_optimal.certify.bound import DualCertificate
-from opendp_optimal.certify.noise import TOTAL, delta_units
+from opendp_optimal.certify.noise import TOTAL, DualCertificate, delta_units
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.known import real as baselines
 from opendp_optimal.losses.names import loss_of

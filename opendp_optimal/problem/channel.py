@@ -1,30 +1,130 @@
-"""What is asked of a channel, exactly, and the two problems in integers that answer it.
+"""What is asked of a channel P(y|x): by a consumer, exactly, and in integers, for proofs.
 
-Everything that a table of a channel claims follows from here: the problems are made of the request
-and of nothing else, so that a proof about them is a proof about what was asked.
+A :class:`ChannelRequest` makes two instances of :class:`ChannelProblem`, one not below and one not
+above what was asked. They are made of the request and of nothing else, so that a proof about them
+is a proof about what was asked.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from opendp_optimal.arrays import Frozen
 from opendp_optimal.exact.numbers import float_down, float_up
-from opendp_optimal.model.channel import ChannelProblem
-from opendp_optimal.model.metric import Distance, direct_pairs, same_inputs
+from opendp_optimal.problem.metric import Distance, direct_pairs, same_inputs
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Matrix = Sequence[Sequence[int]]
+Costs = list[list[Fraction]]
 
 _LARGEST = 64.0
 _BITS = 80
 _MOST_BITS = 512
 _MOST_COST = Fraction(2) ** 1000
 
-Costs = list[list[Fraction]]
+
+@dataclass(frozen=True, eq=False)
+class CapRow(Frozen):
+    """One bound: the sum over ``rows`` x and all y of cost[x, y] P(y|x) is at most the cap."""
+
+    rows: tuple[int, ...]
+    cost: Matrix
+
+    @property
+    def largest(self) -> Fraction:
+        """What no channel exceeds, times the denominator of the costs."""
+        return Fraction(sum(map(max, self.cost)))
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelProblem(Frozen):
+    """One instance, exactly.
+
+    :param cost: integers over ``denominator``, prior weights included, one row for each input
+    :param denominator: of all costs
+    :param pairs: ordered pairs (x, x') of inputs, one a row
+    :param low: a float not above the epsilon of each pair, for proofs of privacy
+    :param high: a float not below the epsilon of each pair, for proofs of optimality
+    :param delta: the same for all pairs; 0 for pure privacy
+    :param caps: further bounds, their costs over ``denominator`` too
+    :param cap: what the caps are bounded by
+    :param telling: outputs that count in full, as no other input can release the same
+    """
+
+    cost: Matrix
+    denominator: int
+    pairs: Integers
+    low: Floats
+    high: Floats
+    delta: float
+    caps: tuple[CapRow, ...] = ()
+    cap: Fraction | None = None
+    telling: tuple[int, ...] = ()
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs x."""
+        return len(self.cost)
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs y."""
+        return len(self.cost[0])
+
+    @cached_property
+    def mirrored(self) -> bool:
+        """Whether the problem stays the same when inputs and outputs are reversed."""
+        if any(list(a) != list(b)[::-1] for a, b in zip(self.cost, self.cost[::-1], strict=True)):
+            return False
+        last = self.inputs - 1
+        if set(self.telling) != {self.outputs - 1 - y for y in self.telling}:
+            return False
+        own = {(x, z): e for (x, z), e in zip(self.pairs.tolist(), self.high, strict=True)}
+        if any(own.get((last - x, last - z)) != e for (x, z), e in own.items()):
+            return False
+        shapes = {_cap_key(c.rows, c.cost) for c in self.caps}
+        turned = {
+            _cap_key([last - x for x in c.rows[::-1]], [list(r)[::-1] for r in c.cost[::-1]])
+            for c in self.caps
+        }
+        return shapes == turned
+
+    def in_units(self) -> tuple[ChannelProblem, int]:
+        """The same problem with costs in units of 2^power, and the power.
+
+        It is 0 where costs are of a size that solvers are used to; else no cost is above 1. A cap
+        that nothing exceeds is left out.
+        """
+        costs = itertools.chain(self.cost, *(cap.cost for cap in self.caps))
+        denominator = 1 << max(map(max, costs)).bit_length()
+        shrunk = Fraction(denominator, self.denominator)
+        power = denominator.bit_length() - self.denominator.bit_length()
+        if abs(power) <= 32:
+            denominator, shrunk, power = self.denominator, Fraction(1), 0
+        whole = replace(self, denominator=denominator)
+        if self.cap is None or self.cap >= max(cap.largest for cap in self.caps) / self.denominator:
+            return replace(whole, caps=(), cap=None), power
+        return replace(whole, cap=self.cap / shrunk), power
+
+    @cached_property
+    def shared(self) -> Floats:
+        """1 for every output but the telling ones, which have 0."""
+        out = np.ones(self.outputs)
+        out[list(self.telling)] = 0.0
+        return out
+
+
+def _cap_key(rows: Sequence[int], cost: Sequence[Sequence[int]]) -> tuple[object, ...]:
+    return tuple(sorted((x, tuple(values)) for x, values in zip(rows, cost, strict=True)))
 
 
 @dataclass(frozen=True)
