@@ -9,7 +9,7 @@ from typing import Any
 from opendp_optimal.exact.numbers import float_up
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import make_measurement, require_features
-from opendp_optimal.measure.direct import make_direct
+from opendp_optimal.measure.release import make_direct
 from opendp_optimal.measure.noise import LossLike, _target
 from opendp_optimal.measure.space import INTEGER_RANGES, Space, space_of
 from opendp_optimal.measure.waiting import defer, to_then

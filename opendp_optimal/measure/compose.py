@@ -21,7 +21,7 @@ from opendp_optimal.budget.losses import LARGEST, TAIL, Losses, from_pair, from_
 from opendp_optimal.exact.numbers import float_up
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import links
-from opendp_optimal.measure.maps import Guarantee
+from opendp_optimal.measure.guarantee import Guarantee
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table.bounded import BoundedTable
 

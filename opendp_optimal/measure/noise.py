@@ -14,9 +14,9 @@ from opendp_optimal.measure._opendp import (
     make_measurement,
     require_features,
 )
-from opendp_optimal.measure.direct import make_direct
+from opendp_optimal.measure.release import make_direct
 from opendp_optimal.measure.guarantee import Design, design_for, integer_sensitivity, proved
-from opendp_optimal.measure.maps import Guarantee
+from opendp_optimal.measure.guarantee import Guarantee
 from opendp_optimal.measure.release import grid_for, releaser
 from opendp_optimal.measure.space import Space, space_of
 from opendp_optimal.measure.waiting import defer, to_then

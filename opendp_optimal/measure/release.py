@@ -16,6 +16,10 @@ counted like any other rounding.
 
 Non-finite and huge values behave as in OpenDP's native noise: NaN (outside the domain) counts as
 0, values beyond the largest float as the largest float; nothing is raised.
+
+Handing one number to OpenDP and its answer back costs more than drawing the noise. When our own
+measurement is called directly on a plain Python number, the release is computed here; any other
+argument, and every use in a chain, a compositor or a context, takes OpenDP's way.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opendp_optimal.measure import dp
+from opendp_optimal.measure._opendp import introduce
 from opendp_optimal.measure.space import INTEGER_RANGES, Space
 from opendp_optimal.table import NoiseTable
 
@@ -209,3 +215,40 @@ def _saturating(x: npt.NDArray[Any], noise: npt.NDArray[np.int64]) -> npt.NDArra
     result[over] = ends.max
     result[under] = ends.min
     return result
+
+
+class DirectMeasurement(dp.Measurement):
+    """A measurement on plain numbers that can be called without a round trip."""
+
+    _type_ = dp.Measurement._type_
+    _direct: tuple[type, Any, Any, Callable[[Any], Any]]
+
+    def invoke(self, arg: Any) -> Any:
+        """Release a value.
+
+        :param arg: a member of the input domain.
+        """
+        kind, low, high, release = self._direct
+        # Exactly this type, in range: what OpenDP would accept, and nothing that it would not.
+        if type(arg) is kind and (low is None or low <= arg <= high):
+            return release(arg)
+        return dp.Measurement.invoke(self, arg)
+
+    def __call__(self, arg: Any) -> Any:
+        """Release a value."""
+        return self.invoke(arg)
+
+
+introduce(DirectMeasurement)
+
+
+def make_direct(
+    measurement: dp.Measurement, space: Space, release: Callable[[Any], Any]
+) -> dp.Measurement:
+    """Let a measurement on scalars of a space be called directly; leave any other as it is."""
+    if space.vector or space.carrier == "f32":
+        return measurement
+    measurement.__class__ = DirectMeasurement
+    low, high = INTEGER_RANGES.get(space.carrier, (None, None))
+    measurement._direct = (int if space.integer else float, low, high, release)
+    return measurement

@@ -18,7 +18,7 @@ from typing import Any, Concatenate, NoReturn, ParamSpec
 
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import PartialChain, partial
-from opendp_optimal.measure.direct import DirectMeasurement
+from opendp_optimal.measure.release import DirectMeasurement
 
 __all__ = ["Deferred", "Postprocess", "defer", "to_then"]
 

@@ -7,7 +7,7 @@ import opendp.prelude as dp
 import pytest
 
 from opendp_optimal import make_optimal_noise
-from opendp_optimal.measure.direct import DirectMeasurement
+from opendp_optimal.measure.release import DirectMeasurement
 from opendp_optimal.measure.space import INTEGER_RANGES
 
 dp.enable_features("contrib")

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import opendp.prelude as dp
 
-from opendp_optimal.measure.direct import DirectMeasurement
+from opendp_optimal.measure.release import DirectMeasurement
 
 
 class Waiting(DirectMeasurement):

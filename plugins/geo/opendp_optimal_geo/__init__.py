@@ -27,7 +27,7 @@ from opendp_optimal_geo.audit import (
 )
 from opendp_optimal_geo.curator import Curator
 from opendp_optimal_geo.look import Request
-from opendp_optimal_geo.measure import (
+from opendp_optimal.measure.gaussian import (
     make_grid_gaussian,
     make_grid_laplace,
     register,

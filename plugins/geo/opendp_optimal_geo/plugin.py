@@ -14,7 +14,7 @@ def opendp_optimal_register_mechanisms(register: Callable[..., None]) -> None:
 
     :param register: given by the host
     """
-    from opendp_optimal_geo.measure import make_grid_gaussian, make_grid_laplace
+    from opendp_optimal.measure.gaussian import make_grid_gaussian, make_grid_laplace
 
     register(make_grid_gaussian)
     register(make_grid_laplace)
