@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from opendp_optimal.advisor.request import Remark as Remark
     from opendp_optimal.advisor.request import Request as Request
     from opendp_optimal.arrays import frozen_array as frozen_array
+    from opendp_optimal.budget.events import Event as Event
     from opendp_optimal.checks import chances as chances
     from opendp_optimal.checks import choice as choice
     from opendp_optimal.checks import finite as finite
@@ -50,6 +51,10 @@ if TYPE_CHECKING:
     from opendp_optimal.files import csv_rows as csv_rows
     from opendp_optimal.files import read_regular as read_regular
     from opendp_optimal.files import write_whole as write_whole
+    from opendp_optimal.known.noises import GaussianLaw as GaussianLaw
+    from opendp_optimal.known.noises import LaplaceLaw as LaplaceLaw
+    from opendp_optimal.known.noises import LatticeLaw as LatticeLaw
+    from opendp_optimal.known.noises import Law as Law
     from opendp_optimal.lazy import late as late
     from opendp_optimal.lazy import lazy_face as lazy_face
     from opendp_optimal.losses.base import Loss as Loss
@@ -58,6 +63,12 @@ if TYPE_CHECKING:
     from opendp_optimal.measure._opendp import make_transformation as make_transformation
     from opendp_optimal.measure._opendp import postprocess as postprocess
     from opendp_optimal.measure._opendp import require_features as require_features
+    from opendp_optimal.measure.anatomy import chain_of as chain_of
+    from opendp_optimal.measure.anatomy import event_of as event_of
+    from opendp_optimal.measure.anatomy import law_of as law_of
+    from opendp_optimal.measure.anatomy import record_of as record_of
+    from opendp_optimal.measure.facts import record_text as record_text
+    from opendp_optimal.measure.noise import noise_measurement as noise_measurement
     from opendp_optimal.measure.space import INTEGER_RANGES as INTEGER_RANGES
     from opendp_optimal.measure.space import Space as Space
     from opendp_optimal.measure.space import space_of as space_of
@@ -90,6 +101,7 @@ __getattr__, __dir__, __all__ = lazy_face(
             "Request",
         ],
         "opendp_optimal.arrays": ["frozen_array"],
+        "opendp_optimal.budget.events": ["Event"],
         "opendp_optimal.checks": [
             "chances",
             "choice",
@@ -124,6 +136,7 @@ __getattr__, __dir__, __all__ = lazy_face(
             "log_up",
         ],
         "opendp_optimal.files": ["check_output", "csv_rows", "read_regular", "write_whole"],
+        "opendp_optimal.known.noises": ["GaussianLaw", "LaplaceLaw", "LatticeLaw", "Law"],
         "opendp_optimal.lazy": ["late", "lazy_face"],
         "opendp_optimal.losses.base": ["Loss"],
         "opendp_optimal.losses.names": ["loss_of"],
@@ -133,6 +146,9 @@ __getattr__, __dir__, __all__ = lazy_face(
             "postprocess",
             "require_features",
         ],
+        "opendp_optimal.measure.anatomy": ["chain_of", "event_of", "law_of", "record_of"],
+        "opendp_optimal.measure.facts": ["record_text"],
+        "opendp_optimal.measure.noise": ["noise_measurement"],
         "opendp_optimal.measure.space": ["INTEGER_RANGES", "Space", "space_of"],
         "opendp_optimal.measure.waiting": ["Deferred", "Postprocess", "defer", "to_then"],
         "opendp_optimal.plugins": ["enrol"],

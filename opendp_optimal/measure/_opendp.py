@@ -1,9 +1,9 @@
 """The only module, with ``_callback``, that touches private parts of OpenDP 0.16, all tested.
 
 What is private: the table of constructors behind the Context API, the partial constructor that
-``then_`` functions return, the names of types, the query inside a Polars query, the description
-of a chain, and the constructors in ``opendp._internal`` that OpenDP's own
-Python mechanisms use (they ask for the feature ``contrib`` only).
+``then_`` functions return, the names of types, the query inside a Polars query, the class of a
+measurement (swapped for direct calls), and the constructors in ``opendp._internal`` that OpenDP's
+own Python mechanisms use (they ask for the feature ``contrib`` only).
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from opendp.typing import _ELEMENTARY_TYPES
 from opendp_optimal.lazy import Late
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._callback import NUMBERS, number_callback
+from opendp_optimal.measure.facts import Facts, remember
 
 __all__ = [
     "PartialChain",
     "assert_honest",
+    "become",
     "enroll",
     "inner_query",
     "introduce",
-    "links",
     "make_measurement",
     "make_transformation",
     "partial",
@@ -98,6 +99,12 @@ class _LateThen:
         return partial(lambda domain, metric: self._make(domain, metric, *args, **kwargs))
 
 
+def become(measurement: dp.Measurement, kind: type[dp.Measurement]) -> dp.Measurement:
+    """Give this one measurement another class; every other measurement keeps OpenDP's."""
+    measurement.__class__ = kind
+    return measurement
+
+
 def introduce(kind: type[dp.Measurement]) -> None:
     """Let OpenDP recognise a class of measurements in lists; it looks classes up by identity."""
     _ELEMENTARY_TYPES[kind] = _ELEMENTARY_TYPES[dp.Measurement]
@@ -110,12 +117,19 @@ def make_measurement(
     function: Callable[[Any], Any],
     privacy_map: Callable[[Any], Any],
     TO: str,  # noqa: N803 (OpenDP's name)
+    *,
+    record: str | None = None,
 ) -> dp.Measurement:
-    """Build a measurement from Python functions; from number to number on the short way."""
+    """Build a measurement from Python functions; from number to number on the short way.
+
+    :param record: text that identifies it, the constructor with every parameter; the spaces and
+        the measure are known. Without it a ledger cannot tell that a question was asked before.
+    """
     call: Any = function
     if {carrier := str(input_domain.carrier_type), TO} <= NUMBERS:
         call = number_callback(function, carrier, TO)
-    return _make_measurement(input_domain, input_metric, output_measure, call, privacy_map, TO=TO)
+    made = _make_measurement(input_domain, input_metric, output_measure, call, privacy_map, TO=TO)
+    return remember(made, Facts(record))
 
 
 def make_transformation(
@@ -125,25 +139,35 @@ def make_transformation(
     output_metric: dp.Metric,
     function: Callable[[Any], Any],
     stability_map: Callable[[Any], Any],
+    *,
+    record: str | None = None,
 ) -> dp.Transformation:
-    """Build a transformation from Python functions."""
-    return _make_transformation(
+    """Build a transformation from Python functions.
+
+    :param record: text that identifies it: the constructor with every parameter and the spaces.
+    """
+    made = _make_transformation(
         input_domain, input_metric, output_domain, output_metric, function, stability_map
     )
+    return remember(made, Facts(record))
 
 
 def postprocess(
     measurement: dp.Measurement,
     function: Callable[[Any], Any],
     TO: str,  # noqa: N803 (OpenDP's name)
+    *,
+    record: str | None = None,
 ) -> dp.Measurement:
     """Return the measurement followed by a function of its release; the privacy map stays.
 
     :param measurement: releases what ``function`` takes.
     :param function: never sees private data.
     :param TO: OpenDP's name of the type that ``function`` returns.
+    :param record: text that identifies the function, with every parameter.
     """
-    chained: dp.Measurement = measurement >> _new_pure_function(function, TO=TO)
+    after = remember(_new_pure_function(function, TO=TO), Facts(record))
+    chained: dp.Measurement = measurement >> after
     return chained
 
 
@@ -154,12 +178,3 @@ def inner_query(query: Any) -> dp.Query | None:
     # Past LazyFrameQuery's own attribute lookup, which builds Polars plans.
     inner: dp.Query = object.__getattribute__(query, "_query")
     return inner
-
-
-def links(measurement: dp.Measurement) -> tuple[dp.Measurement, dp.Transformation] | None:
-    """Return the measurement and the transformation of a chain; None for anything else."""
-    made = getattr(measurement, "__opendp_dict__", {})
-    if made.get("__function__") != "make_chain_mt":
-        return None
-    parts = made["__kwargs__"]
-    return parts["measurement1"], parts["transformation0"]

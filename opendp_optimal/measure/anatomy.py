@@ -1,52 +1,55 @@
-"""What a measurement is: its spaces, and the noise that is in it."""
+"""The one reader of OpenDP's measurements: their chain, the noise in them, what they cost.
+
+How a measurement was put together is read from OpenDP's own record of it. What this package made
+is known for sure (:mod:`~opendp_optimal.measure.facts`); of anything else the privacy map is
+believed, and nothing more.
+"""
 
 from __future__ import annotations
 
-import ctypes
-import weakref
+import json
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
 
 from opendp.combinators import make_chain_mt
 from opendp.core import (
     measurement_input_domain,
     measurement_input_metric,
+    measurement_map,
     measurement_output_measure,
+    transformation_map,
 )
+from opendp.mod import Function
+from opendp.typing import RuntimeType
 
+from opendp_optimal.budget.events import (
+    Approximate,
+    Concentrated,
+    Event,
+    Gaussian,
+    Profile,
+    of_table,
+)
+from opendp_optimal.known.noises import GaussianLaw, LaplaceLaw, Law
 from opendp_optimal.measure import dp
-from opendp_optimal.measure._opendp import links
+from opendp_optimal.measure.facts import facts_of
+from opendp_optimal.table import NoiseTable
+from opendp_optimal.table.bounded import BoundedTable
 
-__all__ = ["as_gaussian", "mark_gaussian", "spaces"]
+__all__ = ["as_gaussian", "chain_of", "event_of", "law_of", "record_of", "spaces"]
 
-_gaussian: dict[int, tuple[weakref.ref[dp.Measurement], int]] = {}
-"""Measurements that add Gaussian noise, by identity, each with the address of what it runs."""
-
-
-def _address(measurement: dp.Measurement) -> int:
-    return ctypes.cast(measurement, ctypes.c_void_p).value or 0
-
-
-def mark_gaussian(measurement: dp.Measurement) -> dp.Measurement:
-    """Note that a measurement adds Gaussian noise, exactly."""
-    key = id(measurement)
-    kept = weakref.ref(measurement, lambda _: _gaussian.pop(key, None))
-    _gaussian[key] = kept, _address(measurement)
-    return measurement
-
-
-def as_gaussian(measurement: dp.Measurement) -> dp.Measurement | None:
-    """Return a measurement that was marked, maybe behind transformations; None for any other.
-
-    What a measurement says of itself can be written by anybody. So a chain is put together again
-    from the parts that it names: run and price what is returned, not what was given.
-    """
-    known, address = _gaussian.get(id(measurement), (lambda: None, 0))
-    if known() is measurement and _address(measurement) == address:
-        return measurement
-    parts = links(measurement)
-    if parts is None or not isinstance(parts[0], dp.Measurement):
-        return None
-    inner = as_gaussian(parts[0])
-    return None if inner is None else make_chain_mt(inner, parts[1])
+CASTS = (
+    "make_approximate",
+    "make_fix_delta",
+    "make_fixed_approxDP_to_approxDP",
+    "make_pureDP_to_zCDP",
+    "make_zCDP_to_approxDP",
+)
+"""What states the same release in another notion of privacy."""
+_STRONGER = ("make_approximate", "make_pureDP_to_zCDP")
+"""Casts before which at least as much is known as after."""
 
 
 def spaces(measurement: dp.Measurement) -> tuple[dp.Domain, dp.Metric, dp.Measure]:
@@ -56,3 +59,220 @@ def spaces(measurement: dp.Measurement) -> tuple[dp.Domain, dp.Metric, dp.Measur
         measurement_input_metric(measurement),
         measurement_output_measure(measurement),
     )
+
+
+def _made(part: Any) -> tuple[str, dict[str, Any]]:
+    """The constructor of a part and its arguments, as OpenDP remembers them."""
+    made = getattr(part, "__opendp_dict__", {})
+    return str(made.get("__function__", "")), dict(made.get("__kwargs__", {}))
+
+
+def chain_of(measurement: dp.Measurement) -> tuple[Any, ...]:
+    """Return the parts of a measurement in the order in which data goes through them.
+
+    Transformations, one measurement that is no chain, and functions after it. Statements of the
+    same release in another notion of privacy are passed over.
+
+    :param measurement: any measurement.
+
+    >>> import opendp.prelude as dp
+    >>> dp.enable_features("contrib")
+    >>> space = dp.vector_domain(dp.atom_domain(bounds=(0, 9))), dp.symmetric_distance()
+    >>> chain = space >> dp.t.then_sum() >> dp.m.then_laplace(9.0)
+    >>> [type(part).__name__ for part in chain_of(chain)]
+    ['Transformation', 'Measurement']
+    """
+    if not isinstance(measurement, dp.Measurement):
+        raise ValueError(f"measurement ({type(measurement).__name__}) must be a measurement")
+    return tuple(_parts(measurement))
+
+
+def _parts(part: Any) -> Iterable[Any]:
+    name, given = _made(part)
+    if name == "make_chain_mt":
+        return [*_parts(given["transformation0"]), *_parts(given["measurement1"])]
+    if name == "make_chain_pm":
+        return [*_parts(given["measurement0"]), given["postprocess1"]]
+    if name == "make_chain_tt":
+        return [*_parts(given["transformation0"]), *_parts(given["transformation1"])]
+    if name in CASTS:
+        return _parts(given["measurement"])
+    return [part]
+
+
+def law_of(measurement: dp.Measurement) -> Law:
+    """Return the distribution of the noise that a measurement adds to one number.
+
+    :param measurement: noise of this package, or OpenDP's Laplace, geometric or Gaussian noise;
+        also behind transformations.
+    :raises ValueError: if it adds no noise of a known law, or something is done after it.
+
+    >>> import opendp.prelude as dp
+    >>> dp.enable_features("contrib")
+    >>> space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
+    >>> law_of(dp.m.make_laplace(*space, scale=2.0))
+    LaplaceLaw(scale=2.0, integer=True)
+    """
+    last = chain_of(measurement)[-1]
+    known = facts_of(last).law
+    if known is None and isinstance(last, dp.Measurement):
+        known = _native_law(last)
+    if known is None:
+        raise ValueError(
+            "measurement must be optimised noise, or OpenDP's Laplace, geometric or Gaussian "
+            "noise, on a single number"
+        )
+    return known
+
+
+def _native_law(measurement: dp.Measurement) -> Law | None:
+    name, given = _made(measurement)
+    domain = spaces(measurement)[0]
+    carrier = str(getattr(domain, "carrier_type", ""))
+    scale = given.get("scale", 0.0)
+    if not isinstance(domain, dp.AtomDomain) or carrier[:1] not in ("i", "u", "f"):
+        return None
+    if not scale > 0 or given.get("bounds"):
+        return None
+    integer = carrier[0] != "f"
+    if name in ("make_laplace", "make_geometric"):
+        return LaplaceLaw(float(scale), integer)
+    return GaussianLaw(float(scale), integer) if name == "make_gaussian" else None
+
+
+def event_of(release: NoiseTable | BoundedTable | dp.Measurement, d_in: Any = None) -> Event:
+    """Return what a release is, for an accountant.
+
+    :param release: a table (at the sensitivity it was designed for) or a measurement. One of this
+        package, also in a chain, comes with its whole profile; of any other the privacy map counts.
+    :param d_in: distance between neighbours; needed for measurements that are chained or not ours.
+    :raises ValueError: if it has no price, or d_in is missing.
+    """
+    if isinstance(release, NoiseTable | BoundedTable):
+        return of_table(release)
+    if not isinstance(release, dp.Measurement):
+        raise ValueError(f"releases ({release!r}) must hold tables and measurements")
+    known = _known_event(release, d_in)
+    if known is None:
+        return _mapped(release, d_in)
+    # A chain is known by what it says of itself: its own map must say the same.
+    if facts_of(release).event is None and not _agree(known, release, d_in):
+        raise ValueError("releases: the privacy map of a chain is not that of its parts")
+    return known
+
+
+def _known_event(release: dp.Measurement, d_in: Any) -> Event | None:
+    """The event of a measurement of this package, behind steps that cannot raise its price."""
+    made = facts_of(release).event
+    if made is not None:
+        return made(d_in)
+    name, given = _made(release)
+    if name == "make_chain_mt":
+        if d_in is None:
+            raise ValueError("d_in must be given: a measurement is chained after a transformation")
+        distance = transformation_map(given["transformation0"], d_in)
+        return _known_event(given["measurement1"], distance)
+    if name == "make_chain_pm":
+        return _known_event(given["measurement0"], d_in)
+    return _known_event(given["measurement"], d_in) if name in _STRONGER else None
+
+
+def _agree(known: Event, release: dp.Measurement, d_in: Any) -> bool:
+    """Whether OpenDP's map of a measurement states the price of what is known to be in it."""
+    if str(measurement_output_measure(release).type) == "SmoothedMaxDivergence":
+        assert isinstance(known, Profile)
+        profile = measurement_map(release, d_in)
+        return bool(profile.delta(known.epsilon) == known.curve(known.epsilon))
+    stated = _mapped(release, d_in)
+    if isinstance(known, Approximate) and isinstance(stated, Approximate):
+        return (known.epsilon, known.delta) == (stated.epsilon, stated.delta)
+    return (
+        isinstance(known, Gaussian)
+        and isinstance(stated, Concentrated)
+        and (known.rho, 0.0) == (stated.rho, stated.delta)
+    )
+
+
+def _mapped(measurement: dp.Measurement, d_in: Any) -> Event:
+    """What a measurement's own map states."""
+    kind = str(measurement_output_measure(measurement).type)
+    if d_in is None:
+        raise ValueError("d_in must be given: a measurement is not from this package")
+    if kind not in _MEASURES:
+        raise ValueError(
+            f"releases: cannot price a measurement under {kind}; convert it to (epsilon, delta) "
+            "first"
+        )
+    loss = measurement_map(measurement, d_in)
+    main, delta = loss if kind.startswith("Approximate") else (loss, 0.0)
+    return _MEASURES[kind](float(main), float(delta))
+
+
+_MEASURES = {
+    "MaxDivergence": Approximate,
+    "Approximate<MaxDivergence>": Approximate,
+    "ZeroConcentratedDivergence": Concentrated,
+    "Approximate<ZeroConcentratedDivergence>": Concentrated,
+}
+
+
+def as_gaussian(measurement: dp.Measurement) -> dp.Measurement | None:
+    """Return a measurement that adds Gaussian noise exactly, maybe behind transformations.
+
+    None for any other. What a measurement says of itself can be written by anybody. So a chain is
+    put together again from the parts that it names: run and price what is returned, not what was
+    given.
+    """
+    facts = facts_of(measurement)
+    if facts.event is not None:
+        return measurement if isinstance(facts.event(0), Gaussian) else None
+    name, given = _made(measurement)
+    if name != "make_chain_mt" or not isinstance(given["measurement1"], dp.Measurement):
+        return None
+    inner = as_gaussian(given["measurement1"])
+    return None if inner is None else make_chain_mt(inner, given["transformation0"])
+
+
+def record_of(measurement: dp.Measurement) -> str:
+    """Return a text that identifies what a measurement asks: every part with its parameters.
+
+    Equal texts mean the same question. Tables are named by their fingerprint.
+
+    :param measurement: of this package or of OpenDP, or a chain of such.
+    :raises ValueError: where a part cannot be identified, such as a user's function.
+    """
+    if not isinstance(measurement, dp.Measurement):
+        raise ValueError(f"measurement ({type(measurement).__name__}) must be a measurement")
+    return json.dumps(_record(measurement), separators=(",", ":"), sort_keys=True)
+
+
+def _record(value: Any) -> Any:
+    """A value of OpenDP as plain values, exactly."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return {"float": float(value).hex() if math.isfinite(value) else str(float(value))}
+    if isinstance(value, Fraction):
+        return {"fraction": str(value)}
+    if isinstance(value, list | tuple):
+        return [_record(each) for each in value]
+    if isinstance(value, dict):
+        return {str(key): _record(each) for key, each in value.items()}
+    if isinstance(value, dp.Measurement | dp.Transformation | Function):
+        return _part_record(value)
+    if isinstance(value, dp.Domain | dp.Metric | dp.Measure | RuntimeType):
+        return {type(value).__name__: str(value)}
+    raise ValueError(f"measurement: a part that is a {type(value).__name__} cannot be identified")
+
+
+def _part_record(part: Any) -> Any:
+    known = facts_of(part).record
+    if known is not None:
+        space = [str(each) for each in spaces(part)] if isinstance(part, dp.Measurement) else []
+        return {"made": known, "space": space}
+    name, given = _made(part)
+    if not name or name.startswith(("_", "make_user", "new_user")):
+        raise ValueError(f"measurement: a part made by {name or 'unknown means'} is not identified")
+    return {"made": name, "of": _record(given)}

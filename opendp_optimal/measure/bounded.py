@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from opendp_optimal.budget.events import Profile, of_table
 from opendp_optimal.exact.numbers import float_up
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import make_measurement, require_features
+from opendp_optimal.measure.facts import Facts, record_text, remember
+from opendp_optimal.measure.noise import LossLike, target_of
 from opendp_optimal.measure.release import make_direct
-from opendp_optimal.measure.noise import LossLike, _target
 from opendp_optimal.measure.space import INTEGER_RANGES, Space, space_of
 from opendp_optimal.measure.waiting import defer, to_then
 from opendp_optimal.search.bounded import solve_bounded
@@ -78,7 +81,7 @@ def make_optimal_bounded_noise(
     if distance == 0:
         least = "at least 1 for integer data" if space.integer else "greater than 0"
         raise ValueError(f"d_in ({d_in!r}) must be {least}")
-    epsilon, delta = _target(d_out)
+    epsilon, delta = target_of(d_out)
     listed = space.integer and high - low <= LONGEST
     table = solve_bounded(
         epsilon,
@@ -113,7 +116,14 @@ def make_optimal_bounded_noise(
         release,
     )
     measurement.table = table
-    return measurement
+    record = record_text("make_optimal_bounded_noise", table.problem.fingerprint, d_in, d_out)
+
+    def event(d: Any) -> Profile:
+        # The curve of the whole sensitivity holds for every distance that has a price.
+        paid = (table.epsilon, table.delta) if d is None else pair(d)
+        return replace(of_table(table), epsilon=paid[0], delta=paid[1])
+
+    return remember(measurement, Facts(record, None, event))
 
 
 then_optimal_bounded_noise = to_then(make_optimal_bounded_noise)

@@ -1,4 +1,4 @@
-"""The OpenDP surface: noise on a grid as measurements over the data's own metric."""
+"""Gaussian and Laplace noise on a grid, as measurements over the data's own metric."""
 
 from __future__ import annotations
 
@@ -9,32 +9,26 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import opendp.prelude as dp
 from numpy.typing import NDArray
 
+from opendp_optimal.budget.events import Event, Gaussian, Pure
+from opendp_optimal.checks import positive, power_of_two
 from opendp_optimal.exact.numbers import float_down, float_up
+from opendp_optimal.known.noises import GaussianLaw, LaplaceLaw
+from opendp_optimal.measure import dp
+from opendp_optimal.measure._opendp import make_measurement, require_features
+from opendp_optimal.measure.facts import Facts, record_text, remember
 from opendp_optimal.measure.space import Space, space_of
+from opendp_optimal.measure.waiting import to_then
 from opendp_optimal.sample.integers import (
     LARGEST_DIMENSION,
     LARGEST_RATE,
+    gaussian_integers,
+    laplace_vectors,
     smallest_rate,
 )
-from opendp_optimal.sample.integers import (
-    gaussian_integers as gaussian_noise,
-)
-from opendp_optimal.sample.integers import (
-    laplace_vectors as planar_laplace_noise,
-)
-from opendp_optimal_geo._checks import positive, power_of_two
-from opendp_optimal_geo._opendp import make_user_measurement, mark_gaussian, partial
 
-__all__ = [
-    "make_grid_gaussian",
-    "make_grid_laplace",
-    "register",
-    "then_grid_gaussian",
-    "then_grid_laplace",
-]
+__all__ = ["make_grid_gaussian", "make_grid_laplace", "then_grid_gaussian", "then_grid_laplace"]
 
 FINENESS = 16
 """Binary digits between the noise scale and the grid, unless a grid is given."""
@@ -125,12 +119,14 @@ def make_grid_gaussian(
     :param rho: loss per squared unit of distance
     :param grid: grid step, a power of two; 2^-16 of the noise by default
 
-    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> import opendp.prelude as dp
+    >>> dp.enable_features("contrib")
     >>> plane = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=2)
     >>> meas = make_grid_gaussian(plane, dp.l2_distance(T=float), rho=1e-4)
     >>> round(meas.map(100.0), 3), len(meas([0.0, 5.0]))
     (1.0, 2)
     """
+    require_features("contrib")
     price = positive("rho", rho)
     scale = math.sqrt(0.5 / price) if price > 2.0**-1000 else math.inf
     layout = _layout(input_domain, input_metric, "rho", scale, grid)
@@ -140,15 +136,17 @@ def make_grid_gaussian(
     def privacy_map(d_in: Any) -> float:
         return float_up(Fraction(price) * layout.distance(d_in) ** 2)
 
-    measurement = make_user_measurement(
+    measurement = make_measurement(
         input_domain,
         input_metric,
         dp.zero_concentrated_divergence(),
-        layout.release(lambda: gaussian_noise(rate, layout.size)),
+        layout.release(lambda: gaussian_integers(rate, layout.size)),
         privacy_map,
         TO=layout.output,
     )
-    return mark_gaussian(measurement)
+    record = record_text("make_grid_gaussian", price, layout.grid)
+    law = None if layout.space.vector else GaussianLaw(scale)
+    return remember(measurement, Facts(record, law, _event(Gaussian, privacy_map)))
 
 
 def make_grid_laplace(
@@ -166,12 +164,14 @@ def make_grid_laplace(
     :param epsilon: loss per unit of distance
     :param grid: grid step, a power of two; 2^-16 of the noise by default
 
-    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> import opendp.prelude as dp
+    >>> dp.enable_features("contrib")
     >>> cells = dp.vector_domain(dp.atom_domain(T=int), size=2)
     >>> meas = make_grid_laplace(cells, dp.l2_distance(T=int), epsilon=2**-6)
     >>> meas.map(32), len(meas([3, 4]))
     (0.5, 2)
     """
+    require_features("contrib")
     price = positive("epsilon", epsilon)
     scale = 1.0 / price if price > 2.0**-1000 else math.inf
     layout = _layout(input_domain, input_metric, "epsilon", scale, grid)
@@ -185,14 +185,17 @@ def make_grid_laplace(
     def privacy_map(d_in: Any) -> float:
         return float_up(Fraction(price) * layout.distance(d_in))
 
-    return make_user_measurement(
+    measurement = make_measurement(
         input_domain,
         input_metric,
         dp.max_divergence(),
-        layout.release(lambda: planar_laplace_noise(rate, 1, layout.size)[0]),
+        layout.release(lambda: laplace_vectors(rate, 1, layout.size)[0]),
         privacy_map,
         TO=layout.output,
     )
+    record = record_text("make_grid_laplace", price, layout.grid)
+    law = None if layout.space.vector else LaplaceLaw(scale)
+    return remember(measurement, Facts(record, law, _event(Pure, privacy_map)))
 
 
 def _check_rate(rate: float, layout: _Layout, *, pure: bool) -> None:
@@ -202,35 +205,18 @@ def _check_rate(rate: float, layout: _Layout, *, pure: bool) -> None:
         raise ValueError(f"grid ({layout.grid!r}) must be finer than the noise")
 
 
-def then_grid_gaussian(*args: Any, **kwargs: Any) -> Any:
-    """Return :func:`make_grid_gaussian` waiting for its input space, for use after ``>>``.
-
-    :param args: see :func:`make_grid_gaussian`
-    :param kwargs: see :func:`make_grid_gaussian`
-    """
-    return partial(lambda domain, metric: make_grid_gaussian(domain, metric, *args, **kwargs))
+then_grid_gaussian = to_then(make_grid_gaussian)
+then_grid_laplace = to_then(make_grid_laplace)
 
 
-def then_grid_laplace(*args: Any, **kwargs: Any) -> Any:
-    """Return :func:`make_grid_laplace` waiting for its input space, for use after ``>>``.
+def _event(
+    kind: Callable[[float], Event], privacy_map: Callable[[Any], float]
+) -> Callable[[Any], Event]:
+    """What a release is at a distance, which must be given."""
 
-    :param args: see :func:`make_grid_laplace`
-    :param kwargs: see :func:`make_grid_laplace`
-    """
-    return partial(lambda domain, metric: make_grid_laplace(domain, metric, *args, **kwargs))
+    def event(d_in: Any) -> Event:
+        if d_in is None:
+            raise ValueError("d_in must be given: this noise is designed for no distance")
+        return kind(privacy_map(d_in))
 
-
-def register() -> None:
-    """Add the constructors to the Context API; calling it again changes nothing."""
-    from opendp_optimal.measure._opendp import enroll
-    from opendp_optimal_geo.transform import (
-        make_distance_to_point,
-        make_projection,
-        make_signed_distance,
-    )
-
-    enroll(make_grid_gaussian, "grid_gaussian")
-    enroll(make_grid_laplace, "grid_laplace")
-    enroll(make_distance_to_point, "distance_to_point")
-    enroll(make_signed_distance, "signed_distance")
-    enroll(make_projection, "projection")
+    return event

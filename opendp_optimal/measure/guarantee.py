@@ -28,7 +28,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from opendp_optimal.budget.events import Profile
 from opendp_optimal.exact.numbers import BITS, exp_bounds, float_down, float_up
+from opendp_optimal.known.noises import LatticeLaw
 from opendp_optimal.measure.release import Grid
 from opendp_optimal.measure.space import Space
 from opendp_optimal.table import NoiseTable
@@ -207,6 +209,31 @@ class Guarantee:
             return self.design.total(each, delta, copies)[1]
 
         return delta_of
+
+    def event(self, d_in: Any = None) -> Profile:
+        """Return what a release is at a distance; at the designed one by default."""
+        distance = self.d_in if d_in is None else d_in
+        work = self.table.weights.size
+        return Profile(*self.pair(distance), self, distance, self.curve(distance), work)
+
+    @property
+    def law(self) -> LatticeLaw | None:
+        """The distribution of the noise on one number; None for vectors."""
+        if self.space.vector:
+            return None
+        table, tail = self.table, self.table.tail
+        whole = table.kind == "integer"
+        unit = 1.0 if whole else float(self.design.sensitivity)
+        return LatticeLaw(
+            chances=table.weights / table.total,
+            cell=1.0 if whole else unit / table.cells,
+            spread=unit / table.epsilon if whole else unit * min(1.0, 1.0 / table.epsilon),
+            integer=self.space.integer,
+            uniform=not whole,
+            atom=table.atom / table.total,
+            side=0.0 if tail is None else tail.weight / table.total,
+            block=None if tail is None else tail.weights / table.total,
+        )
 
     def _moved(self, d_in: Any) -> tuple[Any, int]:
         """Return the table's shift at a distance, and the number of releases or steps."""

@@ -14,16 +14,21 @@ from opendp_optimal.measure._opendp import (
     make_measurement,
     require_features,
 )
-from opendp_optimal.measure.release import make_direct
-from opendp_optimal.measure.guarantee import Design, design_for, integer_sensitivity, proved
-from opendp_optimal.measure.guarantee import Guarantee
-from opendp_optimal.measure.release import grid_for, releaser
+from opendp_optimal.measure.facts import Facts, digest_of, record_text, remember
+from opendp_optimal.measure.guarantee import (
+    Design,
+    Guarantee,
+    design_for,
+    integer_sensitivity,
+    proved,
+)
+from opendp_optimal.measure.release import grid_for, make_direct, releaser
 from opendp_optimal.measure.space import Space, space_of
 from opendp_optimal.measure.waiting import defer, to_then
 from opendp_optimal.search import noise as engine
 from opendp_optimal.table import NoiseTable
 
-__all__ = ["make_optimal", "make_optimal_noise", "then_optimal_noise"]
+__all__ = ["make_optimal", "make_optimal_noise", "noise_measurement", "then_optimal_noise"]
 
 LossLike = str | Loss | Callable[[float], float]
 
@@ -82,19 +87,92 @@ def make_optimal_noise(
     """
     require_features("contrib")
     space = space_of(input_domain, input_metric)
-    epsilon, delta = _target(d_out)
+    epsilon, delta = target_of(d_out)
     design = design_for(space, d_in, epsilon, delta, changed)
-    if changed is not None and not proved(space, d_in, changed):
-        assert_honest(f"changed ({changed!r})")
     try:
         table = _table(space, design, loss, gap, cache)
     except ValueError as error:
         if design.copies == 1:
             raise
         raise ValueError(f"d_out ({d_out!r}) divided by {design.copies}: {error}") from error
-    grid = grid_for(space, table, design.sensitivity)
-    guarantee = Guarantee(space, design, table, grid, d_in, epsilon, delta, changed)
+    guarantee = _guarantee(space, table, d_in, (epsilon, delta), changed)
+    record = record_text("make_optimal_noise", table.problem.fingerprint, d_in, d_out, changed)
+    return _measurement(input_domain, input_metric, guarantee, d_out, record, profile=profile)
 
+
+def noise_measurement(
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    table: NoiseTable,
+    d_in: float,
+    d_out: float | tuple[float, float],
+    *,
+    changed: int | None = None,
+) -> dp.Measurement:
+    """Make a measurement that adds the noise of a table.
+
+    The table is proved again, and its guarantee must cover what is asked for.
+
+    :param input_domain: domain of the data; floats must exclude NaN.
+    :param input_metric: as for :func:`make_optimal_noise`.
+    :param table: noise for one number, or for each coordinate of a vector.
+    :param d_in: the largest distance between neighbours.
+    :param d_out: an epsilon, or ``(epsilon, delta)``.
+    :param changed: as for :func:`make_optimal_noise`.
+    :raises ValueError: if the table is not private enough, or there is no proof for the space.
+
+    >>> import opendp.prelude as dp
+    >>> from opendp_optimal import solve
+    >>> dp.enable_features("contrib")
+    >>> space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    >>> noise_measurement(*space, solve(1.0, 1e-6), 2.0, (1.0, 1e-6)).map(2.0)
+    (1.0, 1e-06)
+    """
+    require_features("contrib")
+    if not isinstance(table, NoiseTable):
+        raise ValueError(f"table ({type(table).__name__}) must be a NoiseTable")
+    _verified(table)
+    space = space_of(input_domain, input_metric)
+    guarantee = _guarantee(space, table, d_in, target_of(d_out), changed)
+    record = record_text("noise_measurement", digest_of(table), d_in, d_out, changed)
+    return _measurement(input_domain, input_metric, guarantee, d_out, record)
+
+
+@lru_cache(maxsize=64)
+def _verified(table: NoiseTable) -> None:
+    """Prove a table, once for each content: tables never change."""
+    table.verify()
+
+
+def _guarantee(
+    space: Space, table: NoiseTable, d_in: Any, target: tuple[float, float], changed: int | None
+) -> Guarantee:
+    """The guarantee of a table's noise on a space, if it covers the target."""
+    design = design_for(space, d_in, *target, changed)
+    if changed is not None and not proved(space, d_in, changed):
+        assert_honest(f"changed ({changed!r})")
+    if table.kind == "integer" and not (space.integer and table.cells >= design.sensitivity):
+        raise ValueError(f"table (for integers that move by {table.cells}) must be for such data")
+    covers = table.epsilon <= design.epsilon and table.delta <= design.delta
+    if not covers and table.delta_at(design.epsilon) > design.delta:
+        raise ValueError(
+            f"table (epsilon {table.epsilon!r}, delta {table.delta!r}) must be "
+            f"({design.epsilon!r}, {design.delta!r})-private for d_out"
+        )
+    grid = grid_for(space, table, design.sensitivity)
+    return Guarantee(space, design, table, grid, d_in, *target, changed)
+
+
+def _measurement(
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    guarantee: Guarantee,
+    d_out: Any,
+    record: str,
+    *,
+    profile: bool = False,
+) -> dp.Measurement:
+    """A measurement that draws and costs what a guarantee says."""
     measure: dp.Measure
     privacy_map: Callable[[Any], Any]
     if profile:
@@ -112,25 +190,23 @@ def make_optimal_noise(
         def privacy_map(d: Any) -> Any:
             return guarantee.pair(d)[0]
 
-    release = releaser(space, table, grid)
-    measurement = make_direct(
-        make_measurement(
-            input_domain, input_metric, measure, release, privacy_map, TO=space.output_type
-        ),
-        space,
-        release,
+    space, table = guarantee.space, guarantee.table
+    release = releaser(space, table, guarantee.grid)
+    made = make_measurement(
+        input_domain, input_metric, measure, release, privacy_map, TO=space.output_type
     )
-    # What the accountant and the curious look at; OpenDP itself does not use them.
+    measurement = make_direct(made, space, release)
+    # For the curious; the package itself believes its own facts only.
     measurement.table = table
     measurement.guarantee = guarantee
-    return measurement
+    return remember(measurement, Facts(record, guarantee.law, guarantee.event))
 
 
 then_optimal_noise = to_then(make_optimal_noise)
 make_optimal = defer(make_optimal_noise, "make_optimal", without=["profile"])
 
 
-def _target(d_out: Any) -> tuple[float, float]:
+def target_of(d_out: Any) -> tuple[float, float]:
     """Check the shape and range of ``d_out`` and return (epsilon, delta)."""
     wanted = "must be an epsilon or a pair (epsilon, delta)"
     if isinstance(d_out, tuple):

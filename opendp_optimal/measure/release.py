@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendp_optimal.measure import dp
-from opendp_optimal.measure._opendp import introduce
+from opendp_optimal.measure._opendp import become, introduce
 from opendp_optimal.measure.space import INTEGER_RANGES, Space
 from opendp_optimal.table import NoiseTable
 
@@ -248,7 +248,7 @@ def make_direct(
     """Let a measurement on scalars of a space be called directly; leave any other as it is."""
     if space.vector or space.carrier == "f32":
         return measurement
-    measurement.__class__ = DirectMeasurement
+    become(measurement, DirectMeasurement)
     low, high = INTEGER_RANGES.get(space.carrier, (None, None))
     measurement._direct = (int if space.integer else float, low, high, release)
     return measurement

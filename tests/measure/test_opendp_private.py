@@ -114,18 +114,6 @@ def test_partial_chains_after_a_space_and_a_transformation() -> None:
     assert isinstance(vectors >> dp.t.then_count() >> then, dp.Measurement)
 
 
-def test_links_finds_the_parts_of_a_chain() -> None:
-    vectors = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
-    count = vectors >> dp.t.then_count()
-    noise = dp.m.make_laplace(*count.output_space, scale=1.0)
-    chain = count >> noise
-    parts = _opendp.links(chain)
-    assert parts is not None
-    assert parts[0] is noise
-    assert parts[1].map(1) == 1
-    assert _opendp.links(noise) is None
-
-
 def make_something(input_domain: dp.Domain, input_metric: dp.Metric) -> dp.Measurement:
     return dp.m.make_laplace(input_domain, input_metric, scale=1.0)
 

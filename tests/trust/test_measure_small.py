@@ -14,8 +14,13 @@ import pytest
 from opendp_optimal import solve
 from opendp_optimal.exact.numbers import BITS, exp_bounds
 from opendp_optimal.measure import release as module
-from opendp_optimal.measure.guarantee import Design, coordinates, design_for, integer_sensitivity
-from opendp_optimal.measure.guarantee import Guarantee
+from opendp_optimal.measure.guarantee import (
+    Design,
+    Guarantee,
+    coordinates,
+    design_for,
+    integer_sensitivity,
+)
 from opendp_optimal.measure.release import Grid, grid_for, releaser
 from opendp_optimal.measure.space import INTEGER_RANGES, Space
 

@@ -15,10 +15,18 @@ from opendp_optimal.budget.filters import (
     gaussian_delta,
     simple_loss,
 )
+from opendp_optimal.extend import enrol
+from opendp_optimal.measure.gaussian import (
+    make_grid_gaussian,
+    make_grid_laplace,
+    then_grid_gaussian,
+    then_grid_laplace,
+)
 from opendp_optimal.measure.guarded import BudgetError, filter_context, make_filter
 from opendp_optimal.sample.integers import gaussian_integers as gaussian_noise
 from opendp_optimal.sample.integers import laplace_integers as laplace_noise
 from opendp_optimal.sample.integers import laplace_vectors as planar_laplace_noise
+from opendp_optimal_geo import plugin
 from opendp_optimal_geo.answer import Answer, Round
 from opendp_optimal_geo.audit import (
     audit_looks,
@@ -27,13 +35,6 @@ from opendp_optimal_geo.audit import (
 )
 from opendp_optimal_geo.curator import Curator
 from opendp_optimal_geo.look import Request
-from opendp_optimal.measure.gaussian import (
-    make_grid_gaussian,
-    make_grid_laplace,
-    register,
-    then_grid_gaussian,
-    then_grid_laplace,
-)
 from opendp_optimal_geo.population import Population
 from opendp_optimal_geo.projection import project, unproject
 from opendp_optimal_geo.protocol import LocalProtocol, Reply, Status
@@ -92,7 +93,6 @@ __all__ = [
     "project",
     "projected_distance",
     "rectangle",
-    "register",
     "saving_rule",
     "simple_loss",
     "spread_rule",
@@ -105,4 +105,4 @@ __all__ = [
     "unproject",
 ]
 
-register()
+enrol(plugin)

@@ -13,14 +13,13 @@ from opendp.mod import OdometerQueryable, _PartialConstructor
 from opendp.transformations import make_user_transformation
 
 from opendp_optimal.measure._opendp import require_features
-from opendp_optimal.measure.anatomy import as_gaussian, mark_gaussian, spaces
+from opendp_optimal.measure.anatomy import as_gaussian, spaces
 
 __all__ = [
     "OdometerQueryable",
     "as_gaussian",
     "make_user_measurement",
     "make_user_transformation",
-    "mark_gaussian",
     "measurement_invoke",
     "measurement_map",
     "metric_name",

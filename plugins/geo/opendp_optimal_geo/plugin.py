@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from opendp_optimal.hookspecs import hookimpl
+from opendp_optimal import hookimpl
+from opendp_optimal.extend import late
 
 
 @hookimpl
 def opendp_optimal_register_mechanisms(register: Callable[..., None]) -> None:
-    """Add ``grid_gaussian`` and ``grid_laplace``.
+    """Add ``distance_to_point``, ``signed_distance`` and ``projection``.
 
     :param register: given by the host
     """
-    from opendp_optimal.measure.gaussian import make_grid_gaussian, make_grid_laplace
-
-    register(make_grid_gaussian)
-    register(make_grid_laplace)
+    for name in ("distance_to_point", "signed_distance", "projection"):
+        register(late(f"opendp_optimal_geo.transform:make_{name}"), name=name)
 
 
 @hookimpl

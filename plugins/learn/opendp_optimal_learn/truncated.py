@@ -22,10 +22,8 @@ from opendp_optimal.errors import CertificateError
 from opendp_optimal.known import real as baselines
 from opendp_optimal.losses.names import loss_of
 from opendp_optimal.measure._opendp import make_measurement
-from opendp_optimal.measure.release import make_direct
-from opendp_optimal.measure.guarantee import design_for
-from opendp_optimal.measure.guarantee import Guarantee
-from opendp_optimal.measure.release import grid_for, releaser
+from opendp_optimal.measure.guarantee import Guarantee, design_for
+from opendp_optimal.measure.release import grid_for, make_direct, releaser
 from opendp_optimal.measure.space import space_of
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.round.noise import round_weights

@@ -1,0 +1,149 @@
+"""Adding events up, tightly: each release by a distribution of losses nowhere better than its own.
+
+Adding epsilons and deltas is safe and loose. Here each release is replaced by a pair of
+distributions whose privacy profile lies nowhere below its own (the profile is evaluated exactly
+on a grid of epsilons and its points are joined by chords in exp(epsilon), above a convex curve),
+and these are composed with every rounding upwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal.budget.events import Approximate, Event, Profile
+from opendp_optimal.budget.losses import LARGEST, TAIL, Losses, from_pair, from_profile, step_for
+from opendp_optimal.exact.numbers import float_up
+
+__all__ = ["total_delta", "total_epsilon"]
+
+Floats = NDArray[np.float64]
+
+DOTS = 256
+"""Grid points of a profile up to its designed epsilon."""
+FEW_DOTS = 32
+"""The least of them, for tables so large that each point of their profile takes its time."""
+WORK = 1 << 21
+"""So many weights are looked at for one profile, about."""
+FEW_PARTS = 16
+"""Up to so many different releases are composed as finely as can be."""
+BEYOND = 4
+"""One in so many grid points more after that, ever wider apart."""
+
+
+def total_epsilon(events: Iterable[Event], delta: float) -> float:
+    """The epsilon of all events together at a delta, rounded up; infinite if there is none.
+
+    :param events: releases on the same data, each chosen knowing those before it
+    :param delta: the total probability of a larger loss
+    """
+    counted = _counted(events)
+    if not counted:
+        return 0.0
+    tight = _together(counted).epsilon_at(delta)
+    sum_epsilon, sum_delta = _sums(counted)
+    return min(tight, sum_epsilon) if delta >= sum_delta else tight
+
+
+def total_delta(events: Iterable[Event], epsilon: float) -> float:
+    """The delta of all events together at an epsilon, rounded up.
+
+    :param events: releases on the same data, each chosen knowing those before it
+    :param epsilon: the total privacy loss, possibly infinite
+    """
+    counted = _counted(events)
+    if not counted:
+        return 0.0
+    tight = _together(counted).delta_at(epsilon)
+    sum_epsilon, sum_delta = _sums(counted)
+    return min(tight, sum_delta) if epsilon >= sum_epsilon else tight
+
+
+def _counted(events: Iterable[Event]) -> Counter[Approximate]:
+    counted: Counter[Approximate] = Counter()
+    for event in events:
+        if not isinstance(event, Approximate):
+            raise ValueError(
+                f"releases: cannot price {event!r}; convert it to (epsilon, delta) first"
+            )
+        counted[event] += 1
+    return counted
+
+
+def _sums(counted: Counter[Approximate]) -> tuple[float, float]:
+    """What adding up says, rounded up."""
+    sum_delta = sum((n * Fraction(p.delta) for p, n in counted.items()), Fraction(0))
+    if any(p.epsilon == math.inf for p in counted):
+        return math.inf, min(1.0, float_up(sum_delta))
+    sum_epsilon = sum((n * Fraction(p.epsilon) for p, n in counted.items()), Fraction(0))
+    return float_up(sum_epsilon), min(1.0, float_up(sum_delta))
+
+
+def _together(counted: Counter[Approximate]) -> Losses:
+    """Privacy losses that dominate those of all releases together, by pairs of like grids."""
+    parts = [_losses(one, count) for one, count in counted.items()]
+    largest = LARGEST if len(parts) <= FEW_PARTS else LARGEST // 4
+    while len(parts) > 1:
+        parts.sort(key=lambda part: part.step)
+        pairs = zip(parts[::2], parts[1::2], strict=False)
+        odd = parts[-1:] if len(parts) % 2 else []
+        parts = [one.together(two, largest=largest) for one, two in pairs] + odd
+    return parts[0]
+
+
+def _losses(event: Approximate, count: int) -> Losses:
+    # With epsilon at 0 nothing is known beyond (0, delta), nor needed.
+    if isinstance(event, Profile) and event.epsilon != 0:
+        one = _pessimistic(event)
+    else:
+        one = from_pair(event.epsilon, event.delta, DOTS)
+    return one.shortened(TAIL / (8 * count)).repeated(count)
+
+
+def _pessimistic(event: Profile) -> Losses:
+    """Return privacy losses whose profile is nowhere below the curve of a release.
+
+    The curve bounds both directions of every pair of neighbours, so below 0 it continues as
+    ``delta(-e) = 1 - exp(-e) (1 - delta(e))``.
+    """
+    epsilon = event.epsilon
+    dots = max(FEW_DOTS, min(DOTS, WORK // max(1, event.work)))
+    step = step_for(epsilon, DOTS)
+    last = math.ceil(epsilon / step)
+    chosen = set(np.linspace(0, last, min(dots, last) + 1).round().astype(int).tolist())
+    tail = last * np.geomspace(1.0, 4.0 + 4.0 / max(epsilon, 0.1), dots // BEYOND)
+    chosen |= set(np.ceil(tail).astype(int).tolist())
+    places = np.array(sorted(chosen))
+    # What the price says holds beside the curve.
+    above = np.array([_least(event, float(place * step)) for place in places])
+    decay = np.exp(-places[1:] * step)
+    below = np.minimum(1.0, (-np.expm1(-places[1:] * step) + decay * above[1:]) * (1 + 1e-15))
+    rounded = np.concatenate([-places[:0:-1], places])
+    # True profiles never rise and are convex in exp(epsilon): whatever lies above that is slack.
+    deltas = np.minimum.accumulate(np.concatenate([below[::-1], above]))
+    kept = _lower_hull(np.exp((rounded - places[-1]) * step), deltas)
+    return from_profile(step, rounded[kept].tolist(), deltas[kept].tolist())
+
+
+def _least(event: Profile, epsilon: float) -> float:
+    delta = event.curve(epsilon)
+    return min(delta, event.delta) if epsilon >= event.epsilon else delta
+
+
+def _lower_hull(x: Floats, y: Floats) -> list[int]:
+    """Return the indices of the lower convex hull, the point (0, 1) included in its making."""
+    hull: list[int] = [-1]
+    for i in range(len(x)):
+        while len(hull) > 1:
+            a, b = hull[-2], hull[-1]
+            left = (0.0, 1.0) if a < 0 else (x[a], y[a])
+            if (y[b] - left[1]) * (x[i] - left[0]) < (y[i] - left[1]) * (x[b] - left[0]):
+                break
+            hull.pop()
+        hull.append(i)
+    return hull[1:]
