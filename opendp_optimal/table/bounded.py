@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opendp_optimal.certify import channel as proofs
+from opendp_optimal.certify.bounded import expected_loss_at
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError
-from opendp_optimal.exact.numbers import exactly, float_down, float_up
-from opendp_optimal.losses import pieces as moments
+from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.model import bounded as model
 from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.problem.channel import ChannelProblem
-from opendp_optimal.sample.bounded import Adding, Listed, Rounding, Shifting
-from opendp_optimal.sample.weights import WeightedSampler
+from opendp_optimal.sample import bounded as sampling
 from opendp_optimal.table.base import Table
-from opendp_optimal.table.bounded_fields import check_fields
 from opendp_optimal.table.clamped import Clamped
 from opendp_optimal.table.noise import NoiseTable
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_RESOLUTION = 24
-"""Binary logarithm of the grid steps in a bin, at least."""
 _SHOWN = 64
 """Parts of a range without bins that are looked at in plots."""
 
@@ -131,7 +125,7 @@ class BoundedTable(Table):
 
     def verify(self) -> None:
         """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
-        check_fields(self)
+        _check_fields(self)
         if self.clamped is not None:
             self.clamped.verify()
             if self.problem.cap is not None and self.clamped.loss() > self.problem.cap:
@@ -191,54 +185,12 @@ class BoundedTable(Table):
             raise ValueError(f"answer ({answer}) must be an integer")
         if self.noise is not None:
             return self.upper
-        if problem.integer:
-            errors = [Fraction(problem.low) + y - value for y in range(self.bins + 1)]
-            cost = [moments.exact(problem.loss, e) for e in errors]
-            return float_up(self._row_mean(int(value - Fraction(problem.low)), cost))
-        if problem.edges is not None:
-            return float_up(self._rounded_loss(value))
-        return float_up(self._shifted_loss(value))
+        return float_up(expected_loss_at(problem, self.weights, self.cells, value, self.telling))
 
     @property
     def telling(self) -> bool:
         """Whether there are columns for the release of the answer itself."""
         return self.noise is None and bool(self._above.telling)
-
-    def _row_mean(self, x: int, cost: list[Fraction], share: Fraction = Fraction(1)) -> Fraction:
-        """The mean cost of a row; that of telling is its loss times the share of the row."""
-        if self.telling:
-            none = share * moments.exact(self.loss, Fraction(0))
-            cost = [none, *cost, none]
-        spent = sum(
-            (w * c for w, c in zip(self.weights[x].tolist(), cost, strict=True)), Fraction(0)
-        )
-        return spent / TOTAL
-
-    def _rounded_loss(self, value: Fraction) -> Fraction:
-        assert self.problem.edges is not None
-        edges = [Fraction(e) for e in self.problem.edges]
-        j = min(max(i for i, e in enumerate(edges) if e <= value), self.bins - 1)
-        share = (value - edges[j]) / (edges[j + 1] - edges[j])
-        cost = [moments.exact(self.loss, e - value) for e in edges]
-        return (1 - share) * self._row_mean(j, cost) + share * self._row_mean(j + 1, cost)
-
-    def _shifted_loss(self, value: Fraction) -> Fraction:
-        lattice = model.lattice_above(self.problem, self.cells, self.bins)
-        b = lattice.step
-        start = Fraction(self.problem.low) - (self.bins * b - self.problem.width) / 2
-        j = min(math.floor((value - start) / b), self.bins - 1)
-        share = (value - start) / b - j
-
-        def part(x: int, first: Fraction, last: Fraction) -> Fraction:
-            cost = []
-            for y in range(self.bins + 1):
-                shape = moments.pieces(self.loss, (y - x + Fraction(1, 2)) * b, b)
-                parts = (p.integral(last) - p.integral(first) for p in shape)
-                cost.append(sum(parts, Fraction(0)))
-            return self._row_mean(x, cost, last - first)
-
-        zero, one = Fraction(0), Fraction(1)
-        return part(j + 1, zero, share) + part(j, share, one)
 
     @cached_property
     def conditional_losses(self) -> Floats:
@@ -300,43 +252,22 @@ class BoundedTable(Table):
     @cached_property
     def bits(self) -> int:
         """Answers are rounded to multiples of 2^-bits before anything else (integers: 0)."""
-        problem = self.problem
         if self.clamped is not None:
             return self.clamped.bits
-        if problem.integer:
-            return 0
-        least = problem.width / self.bins
-        if problem.edges is not None:
-            ends = [Fraction(e) for e in problem.edges]
-            least = min(b - a for a, b in itertools.pairwise(ends))
-        return _RESOLUTION - math.floor(math.log2(float(least)))
+        return sampling.resolution(self.problem, self.bins)
 
     @cached_property
-    def mechanism(self) -> Shifting | Rounding | Listed | Adding:
+    def mechanism(self) -> sampling.Mechanism:
         """What is drawn from, on the grid of :attr:`bits`.
 
         Rounding to the grid moves two answers by one grid step relative to each other, at most;
         bins are made larger by as much.
         """
-        problem = self.problem
         if self.clamped is not None:
             return self.clamped.mechanism()
-        rows = tuple(WeightedSampler.of(row) for row in self.weights)
-        if problem.integer:
-            return Listed(rows, int(problem.low))
-        unit = Fraction(2) ** self.bits
-        moved = math.floor(problem.reach * unit) + 1
-        if problem.edges is not None:
-            ends = [round(Fraction(e) * unit) for e in problem.edges]
-            needed = model.rounding_pairs([Fraction(e) for e in ends], Fraction(moved))
-            proved = set(map(tuple, self._above.pairs.tolist()))
-            if not set(map(tuple, needed.tolist())) <= proved:
-                raise CertificateError("bins are too narrow for floats")
-            return Rounding(rows, tuple(ends), self.telling)
-        low, high = round(Fraction(problem.low) * unit), round(Fraction(problem.high) * unit)
-        step = max(-(-moved // self.cells), -(-(high - low + 1) // self.bins))
-        start = low - (self.bins * step - (high - low)) // 2
-        return Shifting(rows, start, step, self.telling)
+        return sampling.prepare(
+            self.problem, self.weights, self.cells, self.bits, self._above.pairs, self.telling
+        )
 
     def apart(self, distance: Fraction) -> int:
         """How many cells (integers, grid steps) answers at a distance can be apart, at most."""
@@ -346,7 +277,7 @@ class BoundedTable(Table):
             return max(1, math.floor(distance))
         if self.problem.edges is not None:
             return self.bins
-        assert isinstance(self.mechanism, Shifting)
+        assert isinstance(self.mechanism, sampling.Shifting)
         moved = math.floor(distance * Fraction(2) ** self.bits) + 1
         return -(-moved // self.mechanism.step)
 
@@ -356,40 +287,11 @@ class BoundedTable(Table):
         Answers outside the range count as its nearer end, NaN as 0 (or the end nearest to it).
         Answers of any type of number are brought to the grid exactly, in one rounding.
         """
-        problem, mechanism, bits = self.problem, self.mechanism, self.bits
-        low, high = problem.low, problem.high
-        if problem.integer:
-            whole = self.whole_releaser()
-
-            def release_integer(answer: Any) -> int:
-                return whole(math.floor(_within(answer, low, high)))
-
-            return release_integer
-        unit = Fraction(2) ** bits
-
-        def release(answer: Any) -> float:
-            answer = _within(answer, low, high)
-            if isinstance(answer, float):
-                place = round(math.ldexp(answer, bits))
-            else:
-                place = round(exactly(answer) * unit)
-            drawn = mechanism.draw(place)
-            return min(max(math.ldexp(float(drawn), -bits), low), high)
-
-        return release
+        return sampling.releaser(self.problem, self.mechanism, self.bits)
 
     def whole_releaser(self) -> Callable[[int], int]:
         """The same for integers, whatever the kind of the table: nothing becomes a float."""
-        mechanism, bits = self.mechanism, self.bits
-        low, high = math.ceil(self.problem.low), math.floor(self.problem.high)
-        fine, coarse = max(bits, 0), max(-bits, 0)
-
-        def release(answer: int) -> int:
-            place = _shifted(min(max(int(answer), low), high) << fine, coarse)
-            # Rounding what is released is post-processing.
-            return min(max(_shifted(mechanism.draw(place) << coarse, fine), low), high)
-
-        return release
+        return sampling.whole_releaser(self.problem, self.mechanism, self.bits)
 
     @staticmethod
     def rounded(
@@ -417,15 +319,39 @@ class BoundedTable(Table):
         return table
 
 
-def _within(answer: Any, low: float, high: float) -> Any:
-    """The answer as it is, or the end of the range that is nearer; 0 for NaN."""
-    if isinstance(answer, Integral):
-        answer = int(answer)  # compared exactly
-    elif isinstance(answer, np.float16 | np.float32):
-        answer = float(answer)
-    return min(max(0.0 if answer != answer else answer, low), high)
-
-
-def _shifted(value: int, bits: int) -> int:
-    """An integer over 2^bits, rounded to the nearest integer."""
-    return value + ((1 << bits) >> 1) >> bits
+def _check_fields(table: BoundedTable) -> None:
+    """Raise unless every field is of its kind and they belong together."""
+    try:
+        replace(table.problem)  # checks its arguments
+    except ValueError as error:
+        raise CertificateError(f"the problem is none: {error}") from None
+    counts = (table.bins, table.cells, table.dual_bins, table.dual_cells, *table.levels)
+    if any(type(n) is not int or n < 0 for n in counts):
+        raise CertificateError("numbers of bins and cells are no whole numbers")
+    problem, dual = table.problem, table.dual
+    equal = not problem.integer and problem.edges is None
+    if table.noise is not None:
+        used = (table.bins, table.cells, table.weights.size)
+        if used != (0, 0, 0):
+            raise CertificateError("a table has both bins and noise that is alike for all")
+    elif equal and not (1 <= table.cells <= table.bins):
+        raise CertificateError("the sensitivity has more cells than the range, or none")
+    elif problem.edges is not None and table.cells != 0:
+        raise CertificateError("unequal bins have no number of cells")
+    elif problem.integer and table.cells != math.floor(problem.reach):
+        raise CertificateError("an integer table has other cells than the integers")
+    if problem.integer:
+        if table.dual_cells != math.floor(problem.reach):
+            raise CertificateError("an integer table has other cells than the integers")
+    elif not 1 <= table.dual_cells <= table.dual_bins:
+        raise CertificateError("the sensitivity has more cells than the range, or none")
+    tried = {table.dual_bins} | ({table.bins} if equal else set())
+    if table.levels and (
+        list(table.levels) != sorted(set(table.levels)) or not tried <= set(table.levels)
+    ):
+        raise CertificateError("levels are not the numbers of bins that were tried")
+    arrays = (dual.pairs, dual.budget, dual.caps)
+    if any(a.dtype != np.int64 or a.ndim != 1 for a in arrays) or dual.slack.ndim != 2:
+        raise CertificateError("prices are no lists of integers")
+    if problem.delta == 0 and dual.budget.any():
+        raise CertificateError("there is a price of delta where delta is 0")
