@@ -87,6 +87,8 @@ if TYPE_CHECKING:
     from opendp_optimal.sample.words import Source as Source
     from opendp_optimal.sample.words import random_words as random_words
     from opendp_optimal.sample.words import secure_bytes as secure_bytes
+    from opendp_optimal.search.closed import certified_noise as certified_noise
+    from opendp_optimal.search.closed import truncated_laplace as truncated_laplace
 
 __getattr__, __dir__, __all__ = lazy_face(
     __name__,
@@ -160,5 +162,6 @@ __getattr__, __dir__, __all__ = lazy_face(
         ],
         "opendp_optimal.sample.weights": ["WeightedSampler"],
         "opendp_optimal.sample.words": ["Source", "random_words", "secure_bytes"],
+        "opendp_optimal.search.closed": ["certified_noise", "truncated_laplace"],
     },
 )
