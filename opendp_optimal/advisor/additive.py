@@ -24,9 +24,9 @@ from opendp_optimal.errors import CertificateError, GapWarning, SolverError
 from opendp_optimal.exact.numbers import float_down
 from opendp_optimal.known import law as moments
 from opendp_optimal.losses.base import Loss, parse
-from opendp_optimal.measure.guarantee import Design, integer_sensitivity
 from opendp_optimal.problem.noise import MIN_EPSILON
 from opendp_optimal.search import noise as engine
+from opendp_optimal.search.sizing import integer_sensitivity
 from opendp_optimal.table import NoiseTable
 
 TIGHT = "calibrated exactly; OpenDP's own map states a zCDP loss"
@@ -184,8 +184,7 @@ def _solved(epsilon: float, delta: float, loss: str | Loss, request: Request) ->
         )
     whole = None
     if request.integer:
-        design = Design("scalar", epsilon, delta, Fraction(request.sensitivity))
-        whole = integer_sensitivity(design)
+        whole = integer_sensitivity(epsilon, request.sensitivity)
         if whole is None and isinstance(loss, Loss):
             loss = moments.scaled(loss, request.sensitivity)
     return _solved_once(epsilon, delta, loss, whole, request.gap)

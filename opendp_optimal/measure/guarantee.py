@@ -35,13 +35,6 @@ from opendp_optimal.measure.release import Grid
 from opendp_optimal.measure.space import Space
 from opendp_optimal.table import NoiseTable
 
-SMALL_SENSITIVITY = 64
-LONG_NOISE = 200
-"""Integer tables up to this sensitivity, and this sensitivity over epsilon; beyond, real tables.
-
-There the noise is so long that whole numbers make no difference (the sum is rounded at the end).
-"""
-
 
 @dataclass(frozen=True)
 class Design:
@@ -119,17 +112,6 @@ def design_for(
         distance,
         moved,
     )
-
-
-def integer_sensitivity(design: Design) -> int | None:
-    """Return the sensitivity of an integer table for integer data; None where a real one serves.
-
-    >>> integer_sensitivity(Design("scalar", 1.0, 1e-6, Fraction(3)))
-    3
-    """
-    whole = int(design.sensitivity)
-    short = design.epsilon * LONG_NOISE >= whole and whole <= SMALL_SENSITIVITY
-    return whole if whole == 1 or short else None
 
 
 def coordinates(space: Space, d_in: Any, changed: int | None) -> int | None:

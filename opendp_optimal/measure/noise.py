@@ -19,13 +19,13 @@ from opendp_optimal.measure.guarantee import (
     Design,
     Guarantee,
     design_for,
-    integer_sensitivity,
     proved,
 )
 from opendp_optimal.measure.release import grid_for, make_direct, releaser
 from opendp_optimal.measure.space import Space, space_of
 from opendp_optimal.measure.waiting import defer, to_then
 from opendp_optimal.search import noise as engine
+from opendp_optimal.search.sizing import integer_sensitivity
 from opendp_optimal.table import NoiseTable
 
 __all__ = ["make_optimal", "make_optimal_noise", "noise_measurement", "then_optimal_noise"]
@@ -231,7 +231,7 @@ def _real(value: Any) -> bool:
 
 
 def _table(space: Space, design: Design, loss: LossLike, gap: float, cache: bool) -> NoiseTable:
-    whole = integer_sensitivity(design) if space.integer else None
+    whole = integer_sensitivity(design.epsilon, design.sensitivity) if space.integer else None
     ask = solved_once if isinstance(loss, Hashable) else solved_once.__wrapped__
     return ask(design.epsilon, design.delta, loss, whole, gap, cache)
 

@@ -1,16 +1,37 @@
-"""How fine a lattice a problem needs: a guess from closed forms, to be corrected by the result."""
+"""How fine a lattice a problem needs, and when real tables serve integers: heuristics.
+
+Guesses from closed forms, to be corrected by the result: a wrong one costs time, nothing else.
+"""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from opendp_optimal.known.real import staircase_step
 from opendp_optimal.model.noise import lattice_radii
 from opendp_optimal.problem.noise import NoiseProblem
 
+_SMALL_SENSITIVITY = 64
+_LONG_NOISE = 200
+"""Integer tables up to this sensitivity, and this sensitivity over epsilon; beyond, real tables.
+
+There the noise is so long that whole numbers make no difference (the sum is rounded at the end).
+"""
 _MOST_TERMS = 300_000
 _LARGE_EPSILON = 12.0
 """Beyond this epsilon the highest step is narrower than any cell, and a fine lattice is in vain."""
+
+
+def integer_sensitivity(epsilon: float, sensitivity: Fraction | float) -> int | None:
+    """The sensitivity of an integer table for integer data; None where a real one serves.
+
+    >>> integer_sensitivity(1.0, 3), integer_sensitivity(1.0, 100)
+    (3, None)
+    """
+    whole = int(sensitivity)
+    short = epsilon * _LONG_NOISE >= whole and whole <= _SMALL_SENSITIVITY
+    return whole if whole == 1 or short else None
 
 
 def most_cells(problem: NoiseProblem) -> int:

@@ -13,7 +13,6 @@ from types import ModuleType
 from typing import Any
 
 import click
-from opendp_optimal.cli.builtin import opendp_optimal_register_commands
 
 from opendp_optimal import extend, hookspecs, plugins
 from opendp_optimal.builtins import opendp_optimal_register_commands

@@ -19,7 +19,6 @@ from opendp_optimal.measure.guarantee import (
     Guarantee,
     coordinates,
     design_for,
-    integer_sensitivity,
 )
 from opendp_optimal.measure.release import Grid, grid_for, releaser
 from opendp_optimal.measure.space import INTEGER_RANGES, Space
@@ -249,17 +248,6 @@ def test_totals_and_shares():
     assert (
         3 * Fraction(both.share(1.0, 3)) <= 1 < 3 * Fraction(math.nextafter(both.share(1.0, 3), 1))
     )
-
-
-def test_integer_sensitivities():
-    def of(sensitivity, epsilon=1.0):
-        return integer_sensitivity(Design("scalar", epsilon, 1e-3, Fraction(sensitivity)))
-
-    assert [of(n) for n in (1, 2, 64, 65)] == [1, 2, 64, None]
-    assert of(1, 1e-4) == 1
-    assert of(2, 0.01) == 2
-    assert of(2, 0.00999) is None
-    assert of(3, 0.01) is None
 
 
 def test_coordinates():
