@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import errno
+import io
 import os
 import secrets
 import stat
@@ -81,13 +82,15 @@ def check_output(path: Path | str) -> None:
 
 
 @contextlib.contextmanager
-def csv_rows(path: Path) -> Iterator[Iterator[list[str]]]:
-    """Open a CSV file and yield its rows.
+def csv_rows(path: Path, largest: int = LARGEST) -> Iterator[Iterator[list[str]]]:
+    """Read a CSV file and yield its rows.
 
     :param path: the file
+    :param largest: the most bytes it may have
+    :raises OSError: if it is no regular file, or too large
     :raises ValueError: where it is no CSV file
     """
-    with path.open(newline="", encoding="utf-8") as lines:
+    with io.StringIO(read_regular(path, largest).decode(), newline="") as lines:
         try:
             yield csv.reader(lines)
         except csv.Error as error:

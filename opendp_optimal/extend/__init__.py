@@ -6,7 +6,7 @@ gets back is proved. Names are loaded when they are first used.
 
 from typing import TYPE_CHECKING
 
-from opendp_optimal.lazy import lazy_face
+from opendp_optimal.lazy import lazy_face as lazy_face
 
 if TYPE_CHECKING:
     from opendp_optimal.advisor.additive import additive_candidates as additive_candidates
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from opendp_optimal.known.noises import LatticeLaw as LatticeLaw
     from opendp_optimal.known.noises import Law as Law
     from opendp_optimal.lazy import late as late
-    from opendp_optimal.lazy import lazy_face as lazy_face
     from opendp_optimal.losses.base import Loss as Loss
     from opendp_optimal.losses.names import loss_of as loss_of
     from opendp_optimal.measure._opendp import make_measurement as make_measurement

@@ -248,7 +248,7 @@ def main() -> None:
     parser = arguments(__doc__, data=False, parts=PARTS)
     parser.add_argument("--ratings", type=Path, help="folder with ratings.csv and movies.csv")
     given = parser.parse_args()
-    dp.enable_features("contrib", "honest-but-curious")
+    dp.enable_features("contrib")
     lines = [
         "# Multi-selection: the figures of Goel, Jiang, Korolova, Munagala and Sarmasarkar",
         "",

@@ -19,8 +19,7 @@ import opendp.prelude as dp
 from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import svds
 
-from opendp_optimal_select._checks import positive_float, positive_integer
-from opendp_optimal_select._files import csv_rows
+from opendp_optimal.extend import csv_rows, positive, whole
 from opendp_optimal_select.catalogue import IndexArray
 from opendp_optimal_select.noise import FloatArray, GaussianNoise
 from opendp_optimal_select.placement import lloyd_offsets
@@ -61,7 +60,7 @@ def load_ratings(directory: Path, *, max_users: int = 5000) -> Ratings:
     :param directory: folder that holds both files
     :param max_users: stop after this many users
     """
-    max_users = positive_integer("max_users", max_users)
+    max_users = whole("max_users", max_users)
     for name in ("ratings.csv", "movies.csv"):
         if not (directory / name).is_file():
             raise ValueError(f"data ({directory}) must be a folder that holds {name}")
@@ -110,7 +109,7 @@ def generate_ratings(*, users: int = 800, movies: int = 1500, seed: int = 1) -> 
     :param movies: number of movies
     :param seed: seed of the simulation
     """
-    users, movies = positive_integer("users", users), positive_integer("movies", movies)
+    users, movies = whole("users", users), whole("movies", movies)
     rng = np.random.default_rng(seed)
     strength = np.array([1.0, 0.5, 0.35, 0.25])
     taste = rng.normal(size=(users, 4)) * strength
@@ -158,7 +157,7 @@ def fit_tastes(ratings: Ratings, *, features: int = 4, min_ratings: int = 10) ->
     :param features: length of the vectors
     :param min_ratings: leave out movies rated less often
     """
-    features = positive_integer("features", features)
+    features = whole("features", features)
     own = ratings.users % 2 == 0
     counts = np.bincount(ratings.movies[own], minlength=len(ratings.titles))
     kept = np.flatnonzero(counts >= min_ratings)
@@ -235,10 +234,10 @@ def run_experiment(
     :param features: length of the feature vectors
     :param progress: told the share of the work that is done
     """
-    rates = tuple(positive_float("epsilons", e) for e in epsilons)
+    rates = tuple(positive("epsilons", e) for e in epsilons)
     model = fit_tastes(ratings, features=features)
-    sizes = tuple(positive_integer("ks", k, at_most=len(model.items)) for k in ks)
-    users = model.users[: positive_integer("max_users", max_users)]
+    sizes = tuple(whole("ks", k, most=len(model.items)) for k in ks)
+    users = model.users[: whole("max_users", max_users)]
     # A prediction beyond the end of the scale is worth no more than the end of the scale.
     exact = np.clip(model.means + users @ model.items.T, ratings.values.min(), ratings.values.max())
     best = exact.max(axis=1)

@@ -5,85 +5,89 @@ client keeps the best one and never says which. Laplace noise is an optimal clie
 disutility, and ``k`` answers divide the error by about ``(k + 1) / 2`` at the same privacy.
 """
 
-from opendp_optimal_select.audit import audit_signal
-from opendp_optimal_select.catalogue import Catalogue, VectorCatalogue
-from opendp_optimal_select.check import expected_cost, minimise_cost
-from opendp_optimal_select.disutility import check_disutility
-from opendp_optimal_select.features import (
-    FeatureSpace,
-    grid_offsets,
-    make_feature_selection,
-    then_feature_selection,
-)
-from opendp_optimal_select.measure import (
-    make_multi_selection,
-    register,
-    then_multi_selection,
-)
-from opendp_optimal_select.messages import Answer, MessageError, Request, Response
-from opendp_optimal_select.noise import (
-    GaussianNoise,
-    LaplaceNoise,
-    LogConcaveNoise,
-    SymmetricNoise,
-)
-from opendp_optimal_select.parties import Client, FeatureClient, Server
-from opendp_optimal_select.placement import lloyd_offsets, placement_cost, quantile_offsets
-from opendp_optimal_select.placing import Placement, cost, offsets, recursion
-from opendp_optimal_select.privacy import GeographicPrivacy, up_to
-from opendp_optimal_select.ring.client import (
-    RingNoise,
-    design_ring,
-    grid_cost,
-    make_ring_selection,
-    then_ring_selection,
-)
-from opendp_optimal_select.ring.optimum import RingOptimum, laplace_ring, optimal_ring
-from opendp_optimal_select.service import http_transport
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Answer",
-    "Catalogue",
-    "Client",
-    "FeatureClient",
-    "FeatureSpace",
-    "GaussianNoise",
-    "GeographicPrivacy",
-    "LaplaceNoise",
-    "LogConcaveNoise",
-    "MessageError",
-    "Placement",
-    "Request",
-    "Response",
-    "RingNoise",
-    "RingOptimum",
-    "Server",
-    "SymmetricNoise",
-    "VectorCatalogue",
-    "audit_signal",
-    "check_disutility",
-    "cost",
-    "design_ring",
-    "expected_cost",
-    "grid_cost",
-    "grid_offsets",
-    "http_transport",
-    "laplace_ring",
-    "lloyd_offsets",
-    "make_feature_selection",
-    "make_multi_selection",
-    "make_ring_selection",
-    "minimise_cost",
-    "offsets",
-    "optimal_ring",
-    "placement_cost",
-    "quantile_offsets",
-    "recursion",
-    "register",
-    "then_feature_selection",
-    "then_multi_selection",
-    "then_ring_selection",
-    "up_to",
-]
+from opendp_optimal.extend import enrol, lazy_face
+from opendp_optimal_select import plugin
 
-register()
+if TYPE_CHECKING:
+    from opendp_optimal_select.audit import audit_signal as audit_signal
+    from opendp_optimal_select.catalogue import Catalogue as Catalogue
+    from opendp_optimal_select.catalogue import VectorCatalogue as VectorCatalogue
+    from opendp_optimal_select.check import expected_cost as expected_cost
+    from opendp_optimal_select.check import minimise_cost as minimise_cost
+    from opendp_optimal_select.disutility import check_disutility as check_disutility
+    from opendp_optimal_select.features import FeatureSpace as FeatureSpace
+    from opendp_optimal_select.features import grid_offsets as grid_offsets
+    from opendp_optimal_select.features import make_feature_selection as make_feature_selection
+    from opendp_optimal_select.features import then_feature_selection as then_feature_selection
+    from opendp_optimal_select.measure import make_multi_selection as make_multi_selection
+    from opendp_optimal_select.measure import then_multi_selection as then_multi_selection
+    from opendp_optimal_select.messages import Answer as Answer
+    from opendp_optimal_select.messages import MessageError as MessageError
+    from opendp_optimal_select.messages import Request as Request
+    from opendp_optimal_select.messages import Response as Response
+    from opendp_optimal_select.noise import GaussianNoise as GaussianNoise
+    from opendp_optimal_select.noise import LaplaceNoise as LaplaceNoise
+    from opendp_optimal_select.noise import LogConcaveNoise as LogConcaveNoise
+    from opendp_optimal_select.noise import SymmetricNoise as SymmetricNoise
+    from opendp_optimal_select.parties import Client as Client
+    from opendp_optimal_select.parties import FeatureClient as FeatureClient
+    from opendp_optimal_select.parties import Server as Server
+    from opendp_optimal_select.placement import lloyd_offsets as lloyd_offsets
+    from opendp_optimal_select.placement import placement_cost as placement_cost
+    from opendp_optimal_select.placement import quantile_offsets as quantile_offsets
+    from opendp_optimal_select.placing import Placement as Placement
+    from opendp_optimal_select.placing import cost as cost
+    from opendp_optimal_select.placing import offsets as offsets
+    from opendp_optimal_select.placing import recursion as recursion
+    from opendp_optimal_select.privacy import GeographicPrivacy as GeographicPrivacy
+    from opendp_optimal_select.privacy import up_to as up_to
+    from opendp_optimal_select.ring.client import RingNoise as RingNoise
+    from opendp_optimal_select.ring.client import design_ring as design_ring
+    from opendp_optimal_select.ring.client import grid_cost as grid_cost
+    from opendp_optimal_select.ring.client import make_ring_selection as make_ring_selection
+    from opendp_optimal_select.ring.client import then_ring_selection as then_ring_selection
+    from opendp_optimal_select.ring.optimum import RingOptimum as RingOptimum
+    from opendp_optimal_select.ring.optimum import laplace_ring as laplace_ring
+    from opendp_optimal_select.ring.optimum import optimal_ring as optimal_ring
+    from opendp_optimal_select.service import http_transport as http_transport
+
+__getattr__, __dir__, __all__ = lazy_face(
+    __name__,
+    {
+        "opendp_optimal_select.audit": ["audit_signal"],
+        "opendp_optimal_select.catalogue": ["Catalogue", "VectorCatalogue"],
+        "opendp_optimal_select.check": ["expected_cost", "minimise_cost"],
+        "opendp_optimal_select.disutility": ["check_disutility"],
+        "opendp_optimal_select.features": [
+            "FeatureSpace",
+            "grid_offsets",
+            "make_feature_selection",
+            "then_feature_selection",
+        ],
+        "opendp_optimal_select.measure": ["make_multi_selection", "then_multi_selection"],
+        "opendp_optimal_select.messages": ["Answer", "MessageError", "Request", "Response"],
+        "opendp_optimal_select.noise": [
+            "GaussianNoise",
+            "LaplaceNoise",
+            "LogConcaveNoise",
+            "SymmetricNoise",
+        ],
+        "opendp_optimal_select.parties": ["Client", "FeatureClient", "Server"],
+        "opendp_optimal_select.placement": ["lloyd_offsets", "placement_cost", "quantile_offsets"],
+        "opendp_optimal_select.placing": ["Placement", "cost", "offsets", "recursion"],
+        "opendp_optimal_select.privacy": ["GeographicPrivacy", "up_to"],
+        "opendp_optimal_select.ring.client": [
+            "RingNoise",
+            "design_ring",
+            "grid_cost",
+            "make_ring_selection",
+            "then_ring_selection",
+        ],
+        "opendp_optimal_select.ring.optimum": ["RingOptimum", "laplace_ring", "optimal_ring"],
+        "opendp_optimal_select.service": ["http_transport"],
+    },
+)
+
+enrol(plugin)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from opendp_optimal.extend import finite, positive, whole
 from opendp_optimal.testing import AuditReport, proven_loss
-from opendp_optimal_select._checks import finite_float, positive_float, positive_integer
 from opendp_optimal_select.noise import FloatArray
 
 Release = Callable[[float], Sequence[float]]
@@ -44,16 +44,16 @@ def audit_signal(
 
     >>> import opendp.prelude as dp
     >>> from opendp_optimal_select import then_multi_selection
-    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> dp.enable_features("contrib")
     >>> space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
     >>> meas = space >> then_multi_selection(epsilon=1.0, k=3)
     >>> audit_signal(meas, claimed=meas.map(1.0), values=(0.0, 1.0), draws=500).violated
     False
     """
-    claimed = finite_float("claimed", claimed)
-    draws = positive_integer("draws", draws)
-    false_alarm = positive_float("false_alarm", false_alarm)
-    low, high = sorted(finite_float("values", v) for v in values)
+    claimed = finite("claimed", claimed)
+    draws = whole("draws", draws)
+    false_alarm = positive("false_alarm", false_alarm)
+    low, high = sorted(finite("values", v) for v in values)
     if low == high:
         raise ValueError(f"values ({values}) must differ")
     signals = [_signals(release, v, draws, i * draws, progress) for i, v in enumerate((low, high))]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
-from opendp_optimal_select._checks import positive_integer
+from opendp_optimal.extend import whole
 from opendp_optimal_select.noise import FloatArray
 
 IndexArray = NDArray[np.int64]
@@ -99,7 +99,7 @@ class Catalogue:
         """
         values = _finite_array("signals", signals, dimensions=1)
         steps = np.sort(_finite_array("offsets", offsets, dimensions=1))
-        k = positive_integer("k", steps.size, at_most=len(self))
+        k = whole("k", steps.size, most=len(self))
         with np.errstate(over="ignore"):
             # Distances and targets may overflow to infinity at the far ends; order survives that.
             return self._order[self._ranks(values, steps, k)]
@@ -224,7 +224,7 @@ class VectorCatalogue:
                 raise ValueError(
                     f"{name} ({array.shape[1]} coordinates) must have {self.dimension} coordinates"
                 )
-        k = positive_integer("k", steps.shape[0], at_most=len(self))
+        k = whole("k", steps.shape[0], most=len(self))
         values = np.clip(values, -FARTHEST, FARTHEST)
         with np.errstate(over="ignore"):
             targets = np.clip(values[:, None, :] + steps, -FARTHEST, FARTHEST)

@@ -14,14 +14,9 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import minimize, root
 
-from opendp_optimal_select._checks import (
-    MOST_OFFSETS,
-    finite_float,
-    positive_float,
-    positive_integer,
-)
+from opendp_optimal.extend import finite, positive, whole
 from opendp_optimal_select.disutility import Disutility, check_disutility
-from opendp_optimal_select.noise import FloatArray
+from opendp_optimal_select.noise import MOST_OFFSETS, FloatArray
 from opendp_optimal_select.placing import Placement
 
 _TAIL_LENGTH = 60.0
@@ -39,10 +34,10 @@ def expected_cost(
     >>> round(expected_cost([-math.log(4.0), 0.0, math.log(4.0)], epsilon=1.0), 12)
     0.5
     """
-    points = np.sort([finite_float("offsets", a) for a in offsets])
+    points = np.sort([finite("offsets", a) for a in offsets])
     if points.size == 0:
         raise ValueError("offsets (an empty sequence) must hold at least one number")
-    epsilon = positive_float("epsilon", epsilon)
+    epsilon = positive("epsilon", epsilon)
     if disutility is not None:
         check_disutility(disutility, epsilon=epsilon)
     return _cost(points, epsilon, disutility)
@@ -60,8 +55,8 @@ def minimise_cost(k: int, *, epsilon: float, disutility: Disutility | None = Non
     >>> [round(a, 6) for a in minimise_cost(2, epsilon=1.0).offsets]
     [-0.693147, 0.693147]
     """
-    k = positive_integer("k", k, at_most=MOST_OFFSETS)
-    epsilon = positive_float("epsilon", epsilon)
+    k = whole("k", k, most=MOST_OFFSETS)
+    epsilon = positive("epsilon", epsilon)
     if disutility is not None:
         check_disutility(disutility, epsilon=epsilon)
     if not math.isfinite(2.0 * math.log(k + 1) / epsilon):

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-import opendp.prelude as dp
+from opendp.mod import enable_features
 
-from opendp_optimal.cli.terminal import drawable, json_text
+from opendp_optimal.extend import CommandGroup, drawable, json_option, print_json, progress_bar
 
 DISUTILITIES: dict[str, Callable[[float], float] | None] = {
     "identity": None,
@@ -24,25 +24,12 @@ DISUTILITIES: dict[str, Callable[[float], float] | None] = {
 }
 
 
-class _Polite(click.Group):
-    """Turns a bad argument into a usage error (exit code 2) and a missing extra into a message."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except ValueError as error:
-            raise click.UsageError(str(error)) from None
-        except (ImportError, ConnectionError) as error:
-            raise click.ClickException(str(error)) from None
-
-
-@click.group(name="select", cls=_Polite)
+@click.group(name="select", cls=CommandGroup)
 def select() -> None:
     """Multi-selection: one private signal, k answers, the user keeps the best."""
-    dp.enable_features("contrib", "honest-but-curious")
+    enable_features("contrib")
 
 
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _k_option = click.option("--k", type=int, default=3, show_default=True, help="Answers.")
 _epsilon_option = click.option(
     "--epsilon", type=float, default=1.0, show_default=True, help="Privacy loss per unit."
@@ -53,7 +40,7 @@ _epsilon_option = click.option(
 @_k_option
 @_epsilon_option
 @click.option("--disutility", type=click.Choice(sorted(DISUTILITIES)), default="identity")
-@_json_option
+@json_option
 def offsets_command(k: int, epsilon: float, disutility: str, as_json: bool) -> None:
     """Print the optimal offsets and their cost."""
     from opendp_optimal_select.placing import cost, offsets
@@ -62,7 +49,7 @@ def offsets_command(k: int, epsilon: float, disutility: str, as_json: bool) -> N
     points = offsets(k, epsilon=epsilon, disutility=h)
     value = cost(k, epsilon=epsilon, disutility=h)
     if as_json:
-        click.echo(json_text({"k": k, "epsilon": epsilon, "offsets": points, "cost": value}))
+        print_json({"k": k, "epsilon": epsilon, "offsets": points, "cost": value}, indent=None)
         return
     for point in points:
         click.echo(f"{point:+.9f}")
@@ -74,7 +61,7 @@ def offsets_command(k: int, epsilon: float, disutility: str, as_json: bool) -> N
 @click.option("--epsilon", type=float, default=0.375, show_default=True, help="Loss per radian.")
 @click.option("--tolerance", type=float, default=2e-3, show_default=True, help="Width to reach.")
 @click.option("--cells", type=int, default=32, show_default=True, help="Cells per half gap.")
-@_json_option
+@json_option
 def ring_command(k: int, epsilon: float, tolerance: float, cells: int, as_json: bool) -> None:
     """Enclose the optimal cost on the ring and compare it with Laplace noise."""
     from opendp_optimal_select.ring.optimum import laplace_ring, optimal_ring
@@ -87,7 +74,7 @@ def ring_command(k: int, epsilon: float, tolerance: float, cells: int, as_json: 
     if as_json:
         fields = ("epsilon", "k", "lower", "upper", "offsets", "cells", "discretisation")
         report = {name: getattr(optimum, name) for name in fields}
-        click.echo(json_text({**report, "laplace": laplace, "programmes": optimum.programmes}))
+        print_json({**report, "laplace": laplace, "programmes": optimum.programmes}, indent=None)
         return
     click.echo(f"optimal client  {optimum.lower:.6f} to {optimum.upper:.6f} (certified)")
     click.echo(f"Laplace client  {laplace:.6f}")
@@ -102,28 +89,29 @@ def ring_command(k: int, epsilon: float, tolerance: float, cells: int, as_json: 
 @_epsilon_option
 @click.option("--draws", type=int, default=5000, show_default=True, help="Releases per value.")
 @click.option("--false-alarm", type=float, default=1e-6, show_default=True)
-@_json_option
+@json_option
 def audit_command(k: int, epsilon: float, draws: int, false_alarm: float, as_json: bool) -> None:
     """Audit the privacy of the signal, statistically, through the whole chain."""
-    from opendp_optimal_select._opendp import privacy_loss
+    import opendp.prelude as dp
+
     from opendp_optimal_select.audit import audit_signal
     from opendp_optimal_select.measure import make_multi_selection
 
     space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
     measurement = make_multi_selection(*space, epsilon, k)
     distance = 1.0 / epsilon
-    with _bar("releases", 2 * draws) as progress:
+    with progress_bar("releases") as update:
         report = audit_signal(
             measurement,
-            claimed=privacy_loss(measurement, distance),
+            claimed=float(measurement.map(distance)),
             values=(0.0, distance),
             draws=draws,
             false_alarm=false_alarm,
-            progress=progress,
+            progress=lambda done: update(done, 2 * draws),
         )
     if as_json:
         fields = ("claimed", "proven", "draws", "false_alarm", "violated")
-        click.echo(json_text({name: getattr(report, name) for name in fields}))
+        print_json({name: getattr(report, name) for name in fields}, indent=None)
     else:
         click.echo(f"claimed {report.claimed:.6f}, proven at least {report.proven:.6f}")
         click.echo("REFUTED" if report.violated else "not refuted")
@@ -209,7 +197,7 @@ def serve_command(catalogue: Path, host: str, port: int, max_answers: int) -> No
 @click.option("--value", type=float, required=True, help="The private value; it stays here.")
 @_k_option
 @_epsilon_option
-@_json_option
+@json_option
 def ask_command(url: str, value: float, k: int, epsilon: float, as_json: bool) -> None:
     """Send one private signal to a service and print the best of its answers."""
     from opendp_optimal_select.parties import Client
@@ -217,13 +205,13 @@ def ask_command(url: str, value: float, k: int, epsilon: float, as_json: bool) -
 
     answer = Client(epsilon, k).ask(value, http_transport(url))
     if as_json:
-        click.echo(json_text({"item": answer.item, "position": answer.position}))
+        print_json({"item": answer.item, "position": answer.position}, indent=None)
     else:
         click.echo(str(answer.item))
 
 
 def _read_catalogue(path: Path) -> Any:
-    from opendp_optimal_select._files import csv_rows
+    from opendp_optimal.extend import csv_rows
     from opendp_optimal_select.catalogue import Catalogue
 
     items, positions = [], []
@@ -243,26 +231,15 @@ def _read_catalogue(path: Path) -> Any:
 
 
 @contextmanager
-def _bar(label: str, total: float) -> Iterator[Callable[[float], None]]:
-    """Show a progress bar on standard error while the block runs."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda done: bar.update(task, completed=done)
-
-
-@contextmanager
 def _widths(label: str, tolerance: float) -> Iterator[Callable[[float], None]]:
     """Show how the width of an enclosure falls towards ``tolerance``."""
     widest = [0.0]
 
-    with _bar(label, 1.0) as update:
+    with progress_bar(label) as update:
 
         def progress(width: float) -> None:
             widest[0] = max(widest[0], width)
             span = math.log(max(widest[0], tolerance * 1.001) / tolerance)
-            update(min(1.0, math.log(widest[0] / max(width, tolerance)) / span))
+            update(round(100 * math.log(widest[0] / max(width, tolerance)) / span), 100)
 
         yield progress

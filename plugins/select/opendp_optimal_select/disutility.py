@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from opendp_optimal_select._checks import positive_float
+from opendp_optimal.extend import positive
 
 Disutility = Callable[[float], float]
 """A cost as a function of the distance between a user and an answer."""
@@ -42,7 +42,7 @@ def check_disutility(disutility: Disutility, *, epsilon: float) -> None:
     """
     if not callable(disutility):
         raise ValueError(f"disutility ({disutility!r}) must be a function of a distance, or None")
-    if not SMALLEST_RATE <= positive_float("epsilon", epsilon) <= LARGEST_RATE:
+    if not SMALLEST_RATE <= positive("epsilon", epsilon) <= LARGEST_RATE:
         raise ValueError(
             f"epsilon ({epsilon}) must be from {SMALLEST_RATE:g} to {LARGEST_RATE:g} with a "
             "disutility of your own"

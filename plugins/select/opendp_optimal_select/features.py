@@ -11,14 +11,13 @@ import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import opendp.prelude as dp
 from numpy.typing import ArrayLike
 
-from opendp_optimal_select._checks import positive_float, positive_integer
-from opendp_optimal_select._opendp import partial, postprocess
+from opendp_optimal.extend import positive, postprocess, to_then, whole
 from opendp_optimal_select.catalogue import FARTHEST, IndexArray, VectorCatalogue
 from opendp_optimal_select.noise import FloatArray, GaussianNoise
 from opendp_optimal_select.placement import lloyd_offsets, quantile_offsets
@@ -44,9 +43,9 @@ def grid_offsets(
     >>> grid_offsets(1, 2, scale=1.0).shape
     (9, 2)
     """
-    per_side = positive_integer("per_side", per_side)
-    directions = positive_integer("directions", directions)
-    scale = positive_float("scale", scale)
+    per_side = whole("per_side", per_side)
+    directions = whole("directions", directions)
+    scale = positive("scale", scale)
     if rule not in ("lloyd", "quantile"):
         raise ValueError(f"rule ({rule!r}) must be 'lloyd' or 'quantile'")
     along = 2 * per_side + 1
@@ -92,7 +91,7 @@ class FeatureSpace:
         """Fit the projection on the catalogue and index the projected items."""
         full = VectorCatalogue(self.points, self.items)
         points = np.asarray(full.points)
-        directions = positive_integer("directions", self.directions, at_most=full.dimension)
+        directions = whole("directions", self.directions, most=full.dimension)
         centre = points.mean(axis=0)
         covariance = (points - centre).T @ (points - centre)
         vectors = np.linalg.eigh(covariance)[1][:, ::-1][:, :directions].T
@@ -175,19 +174,19 @@ def make_feature_selection(
     :param rule: how to place the points of one axis
     :returns: a measurement whose release is a list of ``(2 per_side + 1) ** directions`` items
 
-    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> dp.enable_features("contrib")
     >>> films = FeatureSpace(np.random.default_rng(0).normal(size=(50, 3)), directions=1)
     >>> domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), 3)
     >>> meas = make_feature_selection(domain, dp.l2_distance(T=float), 2.0, films, 1)
     >>> meas.map(1.0), len(meas([0.0, 1.0, 2.0]))
     (0.125, 3)
     """
-    scale = positive_float("scale", scale)
+    scale = positive("scale", scale)
     if not isinstance(space, FeatureSpace):
         raise ValueError(f"space (a {type(space).__name__}) must be a FeatureSpace")
     _check_space(input_domain, input_metric, space.dimension)
     grid = grid_offsets(per_side, space.directions, scale=scale, rule=rule)
-    positive_integer("(2 per_side + 1) ** directions", len(grid), at_most=len(space))
+    whole("(2 per_side + 1) ** directions", len(grid), most=len(space))
 
     def answer(signal: Sequence[float]) -> list[Hashable]:
         return space.projected.answer(space.project(signal)[0], grid)
@@ -196,17 +195,7 @@ def make_feature_selection(
     return postprocess(noise, answer, "ExtrinsicObject")
 
 
-def then_feature_selection(*args: Any, **kwargs: Any) -> Any:
-    """Return :func:`make_feature_selection` waiting for its input space, for use after ``>>``.
-
-    :param args: see :func:`make_feature_selection`
-    :param kwargs: see :func:`make_feature_selection`
-    """
-    return partial(
-        lambda input_domain, input_metric: make_feature_selection(
-            input_domain, input_metric, *args, **kwargs
-        )
-    )
+then_feature_selection = to_then(make_feature_selection)
 
 
 def _check_space(input_domain: dp.Domain, input_metric: dp.Metric, dimension: int) -> None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from fractions import Fraction
 from functools import cache
-from typing import Any
 
 import opendp.prelude as dp
 
-from opendp_optimal_select._checks import positive_integer
-from opendp_optimal_select._opendp import partial, postprocess
+from opendp_optimal.extend import laplace_scale_up, postprocess, to_then, whole
 from opendp_optimal_select.catalogue import Catalogue
 from opendp_optimal_select.disutility import Disutility, check_disutility
 from opendp_optimal_select.placing import offsets
@@ -37,7 +34,7 @@ def make_multi_selection(
     the release, so the privacy map is OpenDP's: ``epsilon * d_in``. The user keeps the best answer
     and tells nobody which (Goel, Jiang, Korolova, Munagala, Sarmasarkar).
 
-    Needs the features ``contrib`` and ``honest-but-curious`` (for ``dp.new_function``).
+    Needs OpenDP's feature ``contrib``.
 
     :param input_domain: ``dp.atom_domain(T=float, nan=False)``
     :param input_metric: ``dp.absolute_distance(T=float)``
@@ -49,7 +46,7 @@ def make_multi_selection(
         has rate ``epsilon * privacy.slope``
     :returns: a measurement whose release is a list of ``k`` numbers, or ``k`` distinct items
 
-    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> dp.enable_features("contrib")
     >>> space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
     >>> meas = space >> then_multi_selection(epsilon=0.5, k=3)
     >>> meas.map(2.0)
@@ -58,7 +55,7 @@ def make_multi_selection(
     3
     """
     _check_space(input_domain, input_metric)
-    k = positive_integer("k", k, at_most=MAX_ANSWERS)
+    k = whole("k", k, most=MAX_ANSWERS)
     per_unit = rate(epsilon, privacy)
     if catalogue is not None:
         _check_catalogue(catalogue, k)
@@ -71,41 +68,18 @@ def make_multi_selection(
     return _respond(noise, steps, catalogue)
 
 
-def then_multi_selection(*args: Any, **kwargs: Any) -> Any:
-    """Return :func:`make_multi_selection` waiting for its input space, for use after ``>>``.
-
-    Takes the same arguments, without ``input_domain`` and ``input_metric``.
-
-    :param args: see :func:`make_multi_selection`
-    :param kwargs: see :func:`make_multi_selection`
-    """
-    return partial(
-        lambda input_domain, input_metric: make_multi_selection(
-            input_domain, input_metric, *args, **kwargs
-        )
-    )
+then_multi_selection = to_then(make_multi_selection)
 
 
 def laplace_scale(per_unit: float) -> float:
     """Return the smallest float scale at which Laplace noise loses at most ``per_unit``.
 
-    The reciprocal rounds to nearest; where that lost more than was asked for, round up instead.
-
     :param per_unit: privacy loss per unit of distance
     """
-    scale = 1.0 / per_unit
-    if not math.isfinite(scale) or scale <= 0.0:
-        raise ValueError(f"epsilon ({per_unit}) must have a finite reciprocal above 0")
-    while Fraction(scale) * Fraction(per_unit) < 1:
-        scale = math.nextafter(scale, math.inf)
+    scale = laplace_scale_up(per_unit)
+    if not math.isfinite(scale):
+        raise ValueError(f"epsilon ({per_unit}) must have a finite reciprocal")
     return scale
-
-
-def register() -> None:
-    """Add ``.multi_selection(k=...)`` to the Context API; calling it again changes nothing."""
-    from opendp_optimal.measure._opendp import enroll
-
-    enroll(make_multi_selection, "multi_selection")
 
 
 def _respond(

@@ -11,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfc, erfcinv
 
-from opendp_optimal_select._checks import positive_float
+from opendp_optimal.extend import positive
 
 FloatArray = NDArray[np.float64]
+
+MOST_OFFSETS = 1_000_000
+"""More answers than anybody sends; many more would take all memory."""
 
 
 class SymmetricNoise(ABC):
@@ -51,7 +54,7 @@ class LaplaceNoise(SymmetricNoise):
 
     def __post_init__(self) -> None:
         """Check the argument."""
-        object.__setattr__(self, "epsilon", positive_float("epsilon", self.epsilon))
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
 
     def density(self, x: FloatArray) -> FloatArray:
         """Return the density of ``|Y|`` at ``x``."""
@@ -81,7 +84,7 @@ class GaussianNoise(SymmetricNoise):
 
     def __post_init__(self) -> None:
         """Check the argument."""
-        object.__setattr__(self, "scale", positive_float("scale", self.scale))
+        object.__setattr__(self, "scale", positive("scale", self.scale))
 
     def density(self, x: FloatArray) -> FloatArray:
         """Return the density of ``|Y|`` at ``x``."""
@@ -130,7 +133,7 @@ class LogConcaveNoise(SymmetricNoise):
         """Check the density, find where its tail ends and integrate it panel by panel."""
         if not callable(self.log_density):
             raise ValueError(f"log_density ({self.log_density!r}) must be a function of a distance")
-        object.__setattr__(self, "scale", positive_float("scale", self.scale))
+        object.__setattr__(self, "scale", positive("scale", self.scale))
         at_zero = float(self.log_density(0.0))
         if not math.isfinite(at_zero):
             raise ValueError(f"log_density ({at_zero} at 0) must be finite at 0")

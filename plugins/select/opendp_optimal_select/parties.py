@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import opendp.prelude as dp
 
-from opendp_optimal_select._checks import positive_float, positive_integer
+from opendp_optimal.extend import positive, whole
 from opendp_optimal_select.catalogue import Catalogue
 from opendp_optimal_select.disutility import Disutility, check_disutility
 from opendp_optimal_select.features import FeatureSpace
@@ -92,8 +92,8 @@ class Client(_Party):
 
     def __init__(self, epsilon: float, k: int, *, preference: Preference | None = None) -> None:
         """Check the arguments and build the measurement."""
-        self.k = positive_integer("k", k, at_most=MAX_ANSWERS)
-        self.epsilon = positive_float("epsilon", epsilon)
+        self.k = whole("k", k, most=MAX_ANSWERS)
+        self.epsilon = positive("epsilon", epsilon)
         self.scale = laplace_scale(self.epsilon)
         self.preference = preference
         space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
@@ -126,9 +126,9 @@ class FeatureClient(_Party):
         self, scale: float, k: int, dimension: int, *, preference: Preference | None = None
     ) -> None:
         """Check the arguments and build the measurement."""
-        self.k = positive_integer("k", k, at_most=MAX_ANSWERS)
-        self.scale = positive_float("scale", scale)
-        self.dimension = positive_integer("dimension", dimension)
+        self.k = whole("k", k, most=MAX_ANSWERS)
+        self.scale = positive("scale", scale)
+        self.dimension = whole("dimension", dimension)
         self.preference = preference
         domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), self.dimension)
         self.measurement = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=self.scale)
@@ -179,7 +179,7 @@ class Server:
             check_disutility(disutility, epsilon=1.0)
         self.catalogue = catalogue
         self.disutility = disutility
-        self.max_answers = positive_integer("max_answers", max_answers, at_most=MAX_ANSWERS)
+        self.max_answers = whole("max_answers", max_answers, most=MAX_ANSWERS)
         _check_items(catalogue)
         self._offsets = lru_cache(maxsize=256)(self._fresh_offsets)
 

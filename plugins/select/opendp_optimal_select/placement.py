@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import solve_banded
 
-from opendp_optimal_select._checks import MOST_OFFSETS, positive_integer
-from opendp_optimal_select.noise import FloatArray, SymmetricNoise
+from opendp_optimal.extend import whole
+from opendp_optimal_select.noise import MOST_OFFSETS, FloatArray, SymmetricNoise
 
 _MAX_STEPS = 500
 
@@ -30,7 +30,7 @@ def quantile_offsets(k: int, noise: SymmetricNoise) -> tuple[float, ...]:
     >>> [round(a, 4) for a in quantile_offsets(3, LaplaceNoise(1.0))]
     [-0.6931, 0.0, 0.6931]
     """
-    k = positive_integer("k", k, at_most=MOST_OFFSETS)
+    k = whole("k", k, most=MOST_OFFSETS)
     upper = noise.quantile(_start_probabilities(k))
     return _mirror(upper, k)
 
@@ -45,7 +45,7 @@ def lloyd_offsets(k: int, noise: SymmetricNoise) -> tuple[float, ...]:
     >>> [round(a, 4) for a in lloyd_offsets(2, GaussianNoise(1.0))]
     [-0.6745, 0.6745]
     """
-    k = positive_integer("k", k, at_most=MOST_OFFSETS)
+    k = whole("k", k, most=MOST_OFFSETS)
     if k == 1:
         return (0.0,)
     upper = noise.quantile(_start_probabilities(k))

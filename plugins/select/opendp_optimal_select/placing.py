@@ -22,8 +22,9 @@ from typing import Any
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from opendp_optimal_select._checks import MOST_OFFSETS, positive_float, positive_integer
+from opendp_optimal.extend import positive, whole
 from opendp_optimal_select.disutility import Disutility, check_disutility
+from opendp_optimal_select.noise import MOST_OFFSETS
 
 _TAIL_LENGTH = 700.0
 _PANELS = (0.0, 1.0, 3.0, 8.0, 20.0, 50.0, 140.0, _TAIL_LENGTH)
@@ -44,8 +45,8 @@ def offsets(k: int, *, epsilon: float, disutility: Disutility | None = None) -> 
     >>> [round(a, 4) for a in offsets(3, epsilon=1.0, disutility=lambda t: t)]
     [-1.3863, 0.0, 1.3863]
     """
-    k = positive_integer("k", k, at_most=MOST_OFFSETS)
-    epsilon = positive_float("epsilon", epsilon)
+    k = whole("k", k, most=MOST_OFFSETS)
+    epsilon = positive("epsilon", epsilon)
     if disutility is not None:
         return recursion(k, epsilon=epsilon, disutility=disutility).offsets
     if not math.isfinite(2.0 * math.log(k + 1) / epsilon):
@@ -74,7 +75,7 @@ def cost(k: int, *, epsilon: float, disutility: Disutility | None = None) -> flo
     >>> round(cost(2, epsilon=1.0), 4)
     0.6931
     """
-    k, epsilon = positive_integer("k", k), positive_float("epsilon", epsilon)
+    k, epsilon = whole("k", k), positive("epsilon", epsilon)
     if disutility is not None:
         return recursion(k, epsilon=epsilon, disutility=disutility).cost
     value = 2.0 / (k + 1) / epsilon if k % 2 else math.log1p(2.0 / k) / epsilon
@@ -102,8 +103,8 @@ def recursion(k: int, *, epsilon: float, disutility: Disutility) -> Placement:
     >>> round(recursion(1, epsilon=1.0, disutility=lambda t: t**2).cost, 9)
     2.0
     """
-    k = positive_integer("k", k, at_most=MOST_OFFSETS)
-    epsilon = positive_float("epsilon", epsilon)
+    k = whole("k", k, most=MOST_OFFSETS)
+    epsilon = positive("epsilon", epsilon)
     check_disutility(disutility, epsilon=epsilon)
     sides = (k + 1) // 2
     try:

@@ -10,18 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from opendp_optimal.extend import new_figure, save_figure
 from opendp_optimal_select.placing import cost, offsets
 from opendp_optimal_select.ring.optimum import RingOptimum, laplace_ring
 
-
-def _figure(panels: int = 1) -> tuple[Any, Any]:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plots need the extra: opendp-optimal-select[plot]") from error
-    figure = Figure(figsize=(5.2 * panels, 3.6), layout="constrained")
-    axes = figure.subplots(1, panels)
-    return figure, axes
+_WIDTH, _HEIGHT = 5.2, 3.6
+"""Of one panel, in inches."""
 
 
 def plot_offsets(path: Path, *, k: int = 5, epsilons: tuple[float, ...] = (0.3, 0.5, 1.0)) -> None:
@@ -31,7 +25,7 @@ def plot_offsets(path: Path, *, k: int = 5, epsilons: tuple[float, ...] = (0.3, 
     :param k: number of answers
     :param epsilons: privacy rates
     """
-    figure, axes = _figure()
+    figure, (axes,) = new_figure(_WIDTH, _HEIGHT)
     reach = 1.25 * max(offsets(k, epsilon=min(epsilons))[-1], 1.0 / min(epsilons))
     t = np.linspace(-reach, reach, 2001)
     for epsilon in epsilons:
@@ -41,7 +35,7 @@ def plot_offsets(path: Path, *, k: int = 5, epsilons: tuple[float, ...] = (0.3, 
         axes.plot(dots, height, "o", color=line[0].get_color())
     axes.set(xlabel="distance from the signal", ylabel="density", title=f"{k} answers")
     axes.legend(frameon=False)
-    figure.savefig(path)
+    save_figure(figure, str(path))
 
 
 def plot_cost(path: Path, *, largest: int = 20, epsilon: float = 1.0) -> None:
@@ -51,7 +45,7 @@ def plot_cost(path: Path, *, largest: int = 20, epsilon: float = 1.0) -> None:
     :param largest: largest number of answers
     :param epsilon: privacy rate
     """
-    figure, axes = _figure()
+    figure, (axes,) = new_figure(_WIDTH, _HEIGHT)
     for first, label, marker in ((1, "odd k", "o"), (2, "even k", "s")):
         ks = list(range(first, largest + 1, 2))
         axes.plot(ks, [cost(k, epsilon=epsilon) for k in ks], marker, label=label)
@@ -59,7 +53,7 @@ def plot_cost(path: Path, *, largest: int = 20, epsilon: float = 1.0) -> None:
     axes.plot(ks, [2.0 / ((k + 1) * epsilon) for k in ks], "-", lw=0.8, label="2 / ((k + 1) ε)")
     axes.set(xlabel="answers k", ylabel="expected distance", title=f"ε = {epsilon:g}")
     axes.legend(frameon=False)
-    figure.savefig(path)
+    save_figure(figure, str(path))
 
 
 def plot_ring(path: Path, optima: Sequence[RingOptimum]) -> None:
@@ -68,8 +62,8 @@ def plot_ring(path: Path, optima: Sequence[RingOptimum]) -> None:
     :param path: file to write
     :param optima: from :func:`~opendp_optimal_select.ring.optimum.optimal_ring`
     """
-    figure, panels = _figure(len(optima))
-    for axes, optimum in zip(np.atleast_1d(panels), optima, strict=True):
+    figure, panels = new_figure(_WIDTH * len(optima), _HEIGHT, columns=len(optima))
+    for axes, optimum in zip(panels, optima, strict=True):
         k, epsilon = optimum.k, optimum.epsilon
         value, answers = laplace_ring(k, epsilon=epsilon)
         t = np.linspace(-math.pi, math.pi, 1441)
@@ -84,7 +78,7 @@ def plot_ring(path: Path, optima: Sequence[RingOptimum]) -> None:
             xlabel="angle from the signal", ylabel="density", title=f"k = {k}, ε = {epsilon:g}"
         )
         axes.legend(frameon=False, fontsize=8)
-    figure.savefig(path)
+    save_figure(figure, str(path))
 
 
 def _optimal_curve(optimum: RingOptimum) -> tuple[Any, Any, Any]:

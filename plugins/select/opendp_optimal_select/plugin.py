@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from opendp_optimal.hookspecs import hookimpl
+from opendp_optimal import hookimpl
+from opendp_optimal.extend import late
 
 
 @hookimpl
@@ -14,9 +15,7 @@ def opendp_optimal_register_mechanisms(register: Callable[..., None]) -> None:
 
     :param register: given by the host
     """
-    from opendp_optimal_select.measure import make_multi_selection
-
-    register(make_multi_selection)
+    register(late("opendp_optimal_select.measure:make_multi_selection"))
 
 
 @hookimpl

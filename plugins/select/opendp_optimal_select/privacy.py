@@ -16,8 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from opendp_optimal_select._checks import finite_float, positive_float
-from opendp_optimal_select.rounding import float_below
+from opendp_optimal.extend import finite, float_down, positive
 
 _LARGEST = Fraction(sys.float_info.max)
 _TINY = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3)
@@ -51,9 +50,9 @@ class GeographicPrivacy:
         """Check the bound on a grid."""
         if not callable(self.bound):
             raise ValueError(f"bound ({self.bound!r}) must be a function of a distance")
-        object.__setattr__(self, "slope", positive_float("slope", self.slope))
-        object.__setattr__(self, "reach", positive_float("reach", self.reach))
-        if finite_float("bound at 0", self.bound(0.0)) != 0.0:
+        object.__setattr__(self, "slope", positive("slope", self.slope))
+        object.__setattr__(self, "reach", positive("reach", self.reach))
+        if finite("bound at 0", self.bound(0.0)) != 0.0:
             raise ValueError(f"bound ({self.bound(0.0)} at 0) must be 0 at 0")
         for d in _TINY:
             if self._at(d) < self.slope * d * (1.0 - 1e-9):
@@ -88,7 +87,7 @@ def up_to(distance: float) -> GeographicPrivacy:
     >>> up_to(2.0).slope
     1.0
     """
-    limit = positive_float("distance", distance)
+    limit = positive("distance", distance)
     return GeographicPrivacy(
         lambda d: d if d <= limit else math.inf, slope=1.0, reach=min(2.0 * limit, 1e300)
     )
@@ -100,10 +99,10 @@ def rate(epsilon: float, privacy: GeographicPrivacy | None) -> float:
     :param epsilon: multiplies the bound
     :param privacy: the bound; ``None`` for the distance itself
     """
-    epsilon = positive_float("epsilon", epsilon)
+    epsilon = positive("epsilon", epsilon)
     if privacy is None:
         return epsilon
     if not isinstance(privacy, GeographicPrivacy):
         raise ValueError(f"privacy ({privacy!r}) must be a GeographicPrivacy, or None")
     exact = Fraction(epsilon) * Fraction(privacy.slope)
-    return positive_float("epsilon * slope", float_below(min(exact, _LARGEST)))
+    return positive("epsilon * slope", float_down(min(exact, _LARGEST)))

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from opendp_optimal_select._checks import positive_float
+from opendp_optimal.extend import positive
 from opendp_optimal_select.messages import (
     MAX_REQUEST_BYTES,
     MAX_RESPONSE_BYTES,
@@ -134,7 +134,7 @@ def http_transport(url: str, *, timeout: float = 10.0) -> Transport:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"url ({url!r}) must be http://host[:port] or https://host[:port]")
-    timeout = positive_float("timeout", timeout)
+    timeout = positive("timeout", timeout)
     secure = parts.scheme == "https"
     connect = http.client.HTTPSConnection if secure else http.client.HTTPConnection
 

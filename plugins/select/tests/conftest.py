@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _features():
-    dp.enable_features("contrib", "honest-but-curious")
+    dp.enable_features("contrib")
 
 
 @pytest.fixture(scope="session")

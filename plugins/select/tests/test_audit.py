@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from opendp_optimal.extend import postprocess
 from opendp_optimal.testing import clopper_pearson
 from opendp_optimal_select import audit_signal, make_multi_selection, offsets
 
@@ -22,7 +23,7 @@ def test_bounds_have_exact_binomial_tails(draws, share, alpha):
 def chain_with_scale(line, epsilon, k, scale):
     steps = offsets(k, epsilon=epsilon)
     noise = dp.m.make_laplace(*line, scale=scale)
-    return noise >> dp.new_function(lambda s: [s + a for a in steps], TO="Vec<f64>")
+    return postprocess(noise, lambda s: [s + a for a in steps], TO="Vec<f64>")
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])

@@ -99,7 +99,7 @@ def test_bad_catalogues(positions, items, message):
 
 def test_bad_questions():
     catalogue = Catalogue([1.0, 2.0])
-    with pytest.raises(ValueError, match=r"k \(3\) must be at most 2"):
+    with pytest.raises(ValueError, match=r"k \(3\) must be in \[1, 2\]"):
         catalogue.answer(0.0, [0.0, 1.0, 2.0])
     with pytest.raises(ValueError, match="signals must be finite"):
         catalogue.answer(float("nan"), [0.0])

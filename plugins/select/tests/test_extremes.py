@@ -138,7 +138,7 @@ def test_a_ring_noise_is_what_was_checked():
         def loss(self, distance):
             return 0.0
 
-    dp.enable_features("contrib", "honest-but-curious")
+    dp.enable_features("contrib")
     space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
     assert make_ring_selection(*space, Boaster(0.5, (10, 10, 10), (0,))).map(1) == 0.5
 

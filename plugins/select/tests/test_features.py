@@ -69,9 +69,9 @@ def test_more_answers_come_closer_and_lloyd_is_no_worse():
 
 def test_bad_arguments():
     films = FeatureSpace(np.random.default_rng(0).normal(size=(5, 3)), directions=1)
-    with pytest.raises(ValueError, match=r"directions \(4\) must be at most 3"):
+    with pytest.raises(ValueError, match=r"directions \(4\) must be in \[1, 3\]"):
         FeatureSpace(np.eye(3), directions=4)
-    with pytest.raises(ValueError, match=r"\(7\) must be at most 5"):
+    with pytest.raises(ValueError, match=r"\(7\) must be in \[1, 5\]"):
         make_feature_selection(*space_of(3), 1.0, films, 3)
     with pytest.raises(ValueError, match="input_domain"):
         make_feature_selection(*space_of(2), 1.0, films, 1)

@@ -4,6 +4,7 @@ import math
 import numpy as np
 import opendp.prelude as dp
 import pytest
+from opendp.context import constructors
 
 import opendp_optimal_select
 from opendp_optimal import plugins
@@ -77,12 +78,19 @@ def test_context_finds_epsilon_by_itself(line):
 
 def test_importing_again_is_harmless():
     importlib.reload(opendp_optimal_select)
-    opendp_optimal_select.register()
+    assert opendp_optimal_select.then_multi_selection.__name__ == "then_multi_selection"
+
+
+def test_the_import_enrols_what_the_hook_registers():
+    registered = []
+    plugin_module.opendp_optimal_register_mechanisms(lambda make: registered.append(make))
+    assert registered == [make_multi_selection]
+    assert "multi_selection" in constructors
 
 
 def test_plugin_is_discovered():
     found = plugins.load()
-    assert found.mechanisms["multi_selection"].value is make_multi_selection
+    assert found.mechanisms["multi_selection"].value == make_multi_selection
     assert found.mechanisms["multi_selection"].distribution == "opendp-optimal-select"
     assert found.commands["select"].distribution == "opendp-optimal-select"
     assert not [f for f in found.failures if f.distribution == "opendp-optimal-select"]
@@ -122,7 +130,7 @@ def test_generalised_privacy_uses_the_slope_at_zero(line):
         (lambda d: d, 2.0, "derivative of bound at 0"),
         (lambda d: math.sin(d), 1.0, "derivative of bound|convex|increase"),
         (lambda d: min(d, 1.0), 1.0, "convex"),
-        (lambda d: d, 0.0, r"slope \(0.0\) must be above 0"),
+        (lambda d: d, 0.0, r"slope \(0.0\) must be positive"),
         (lambda d: math.nan if d > 1 else d, 1.0, "must be a number"),
         (lambda d: math.inf if 1 < d < 2 else d, 1.0, "increase|convex"),
     ],
@@ -135,14 +143,14 @@ def test_bad_bounds(bound, slope, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"k": 0}, r"k \(0\) must be at least 1"),
+        ({"k": 0}, r"k \(0\) must be in \[1, 10000\]"),
         (
             {"k": 5, "catalogue": LETTERS},
             r"k \(5\) must be at most the size of the catalogue \(4\)",
         ),
-        ({"k": 10**9}, "must be at most 10000"),
-        ({"epsilon": 0.0}, r"epsilon \(0.0\) must be above 0"),
-        ({"epsilon": math.nan}, "must be a finite number"),
+        ({"k": 10**9}, r"must be in \[1, 10000\]"),
+        ({"epsilon": 0.0}, r"epsilon \(0.0\) must be positive"),
+        ({"epsilon": math.nan}, "must be finite"),
         ({"epsilon": 5e-324}, "finite reciprocal"),
         ({"disutility": lambda t: 1.0 - t}, "must be 0 at 0"),
         ({"catalogue": [1.0, 2.0]}, "must be a Catalogue"),

@@ -132,9 +132,9 @@ def test_features():
 
 
 def test_bad_parties():
-    with pytest.raises(ValueError, match=r"k \(0\) must be at least 1"):
+    with pytest.raises(ValueError, match=r"k \(0\) must be in \[1, 1000\]"):
         Client(1.0, 0)
-    with pytest.raises(ValueError, match=r"epsilon \(-1.0\) must be above 0"):
+    with pytest.raises(ValueError, match=r"epsilon \(-1.0\) must be positive"):
         Client(-1.0, 1)
     with pytest.raises(ValueError, match="must be a Catalogue or a FeatureSpace"):
         Server([1.0])

@@ -116,9 +116,9 @@ def test_bad_noises(log_density, message):
 
 
 def test_bad_arguments():
-    with pytest.raises(ValueError, match=r"scale \(0\.0\) must be above 0"):
+    with pytest.raises(ValueError, match=r"scale \(0\.0\) must be positive"):
         GaussianNoise(0.0)
-    with pytest.raises(ValueError, match=r"k \(0\) must be at least 1"):
+    with pytest.raises(ValueError, match=r"k \(0\) must be in \[1, 1000000\]"):
         lloyd_offsets(0, GaussianNoise(1.0))
     with pytest.raises(ValueError, match="ascending"):
         placement_cost((1.0, 0.0), GaussianNoise(1.0))

@@ -102,9 +102,9 @@ def test_bad_noise_is_refused(weights, answers, message):
 
 
 def test_bad_arguments():
-    with pytest.raises(ValueError, match=r"points \(2\) must be at least 3"):
+    with pytest.raises(ValueError, match=r"points \(2\) must be in \[3, 100000\]"):
         design_ring(1.0, 1, 2)
-    with pytest.raises(ValueError, match=r"k \(9\) must be at most 8"):
+    with pytest.raises(ValueError, match=r"k \(9\) must be in \[1, 8\]"):
         design_ring(1.0, 9, 8)
     with pytest.raises(ValueError, match="at most 5000 shapes"):
         design_ring(1.0, 5, 100)

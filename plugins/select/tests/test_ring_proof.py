@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from opendp_optimal.errors import CertificateError
+from opendp_optimal import CertificateError
 from opendp_optimal_select import laplace_ring, optimal_ring
 from opendp_optimal_select.ring.boxes import BoundedBox, Box, least_bound
 from opendp_optimal_select.ring.shape import rate_bounds

@@ -13,10 +13,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from opendp_optimal.errors import CertificateError
+from opendp_optimal import CertificateError
+from opendp_optimal.extend import float_down
 from opendp_optimal_select.ring.certificate import lower_bound
 from opendp_optimal_select.ring.shape import CellModel
-from opendp_optimal_select.rounding import float_below
 
 Gaps = tuple[Fraction, ...]
 _DEEPEST = 64
@@ -99,7 +99,7 @@ class BoundedBox:
         if not len(self.forward) == len(self.backward) == len(model.widths):
             raise CertificateError("a box must have a multiplier for each cell")
         found = lower_bound(model, np.array(self.forward), np.array(self.backward))
-        return float_below(Fraction(found) - moved)
+        return float_down(Fraction(found) - moved)
 
 
 def least_bound(k: int, boxes: tuple[BoundedBox, ...], rate: Fraction) -> tuple[float, int]:

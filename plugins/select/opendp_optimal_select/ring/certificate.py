@@ -10,15 +10,15 @@ middles. Its slopes are compared with the rate exactly, and its cost is integrat
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
 
 from opendp_optimal_select.noise import FloatArray
 from opendp_optimal_select.ring.shape import CellModel
-from opendp_optimal_select.rounding import CONTEXT, decimal_of
 
+_DIGITS = Context(prec=60, Emin=-999999, Emax=999999)
 _UNIT = 2.0**-53
 _SLACK = Fraction(1, 10**30)
 
@@ -69,7 +69,7 @@ class RingDensity:
     def cost_above(self) -> Fraction:
         """Return an upper bound on the mean distance to the nearest answer, in turns."""
         mass, moment = Decimal(0), Decimal(0)
-        with localcontext(CONTEXT):
+        with localcontext(_DIGITS):
             for start, slope, width, near, sign in self._pieces():
                 part, first = _integrals(start, slope, width)
                 mass += part
@@ -94,9 +94,14 @@ class RingDensity:
                 sign = 1 if (index // cells) % 2 == 0 else -1
                 near = middles[index] if index == i else middles[index] - sign * width
                 exact = (log, slope, width, near)
-                a, s, w, d = (decimal_of(x) for x in exact)
+                a, s, w, d = (_decimal(x) for x in exact)
                 pieces.append((a, s, w, d, sign))
         return pieces
+
+
+def _decimal(value: Fraction) -> Decimal:
+    """The value to 60 digits."""
+    return _DIGITS.divide(Decimal(value.numerator), Decimal(value.denominator))
 
 
 def _integrals(start: Decimal, slope: Decimal, width: Decimal) -> tuple[Decimal, Decimal]:

@@ -13,22 +13,31 @@ import secrets
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import opendp.prelude as dp
 from scipy.optimize import linprog
 from scipy.sparse import coo_matrix
 
-from opendp_optimal_select._checks import positive_float, positive_integer
-from opendp_optimal_select._opendp import partial
+from opendp_optimal.extend import (
+    exp_down,
+    float_down,
+    float_up,
+    make_measurement,
+    positive,
+    to_then,
+    whole,
+)
 from opendp_optimal_select.noise import FloatArray
 from opendp_optimal_select.ring.certificate import envelope
-from opendp_optimal_select.rounding import PI_LOWER, exp_lower, float_above, float_below
+from opendp_optimal_select.ring.shape import PI_LOWER
 
 ClientKind = Literal["optimal", "laplace"]
 MAX_SHAPES = 5000
 _TOTAL_BITS = 62
+_BITS = 140
+"""Of the bound on the ratio of neighbouring weights."""
 LARGEST_STEP = 600.0
 """Privacy loss from a point to the next: its exponential is a float."""
 
@@ -51,7 +60,7 @@ class RingNoise:
 
     def __post_init__(self) -> None:
         """Check the weights exactly."""
-        object.__setattr__(self, "step_epsilon", positive_float("step_epsilon", self.step_epsilon))
+        object.__setattr__(self, "step_epsilon", positive("step_epsilon", self.step_epsilon))
         object.__setattr__(self, "weights", tuple(self.weights))
         object.__setattr__(self, "answers", tuple(self.answers))
         n = len(self.weights)
@@ -96,7 +105,7 @@ class RingNoise:
         if not distance >= 0:
             raise ValueError(f"distance ({distance}) must not be negative")
         steps = math.ceil(min(distance, self.points // 2))
-        return float_above(Fraction(self.step_epsilon) * steps)
+        return float_up(Fraction(self.step_epsilon) * steps)
 
 
 def design_ring(
@@ -150,10 +159,9 @@ def grid_cost(
 
 
 def _step(epsilon: float, points: int) -> float:
-    epsilon = positive_float("epsilon", epsilon)
-    if positive_integer("points", points, at_most=100_000) < 3:
-        raise ValueError(f"points ({points}) must be at least 3")
-    step = float_below(2 * PI_LOWER * Fraction(epsilon) / points)
+    epsilon = positive("epsilon", epsilon)
+    points = whole("points", points, least=3, most=100_000)
+    step = float_down(2 * PI_LOWER * Fraction(epsilon) / points)
     if step <= 0.0:
         raise ValueError(f"epsilon ({epsilon}) must be larger with {points} points")
     if step > LARGEST_STEP:
@@ -168,7 +176,7 @@ def _best_shape(
     step: float, k: int, points: int, client: ClientKind, shift: float
 ) -> tuple[float, FloatArray, tuple[int, ...]]:
     """Return cost in steps, masses of the noise and answers of the best shape on the grid."""
-    k = positive_integer("k", k, at_most=points)
+    k = whole("k", k, most=points)
     if client not in ("optimal", "laplace"):
         raise ValueError(f"client ({client!r}) must be 'optimal' or 'laplace'")
     count = math.comb(points - 1, k - 1)
@@ -208,7 +216,7 @@ def make_ring_selection(
     :param noise: from :func:`design_ring`
     :returns: a measurement whose release is a list of ``k`` distinct points
 
-    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> dp.enable_features("contrib")
     >>> space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
     >>> meas = make_ring_selection(*space, design_ring(0.375, 2, 24))
     >>> len(set(meas(5))), meas.map(100) == meas.map(12)
@@ -228,22 +236,12 @@ def make_ring_selection(
         signal = value + noise.draw()
         return [(signal + a) % n for a in noise.answers]
 
-    return dp.m.make_user_measurement(
+    return make_measurement(
         input_domain, input_metric, dp.max_divergence(), release, noise.loss, TO="Vec<i32>"
     )
 
 
-def then_ring_selection(*args: Any, **kwargs: Any) -> Any:
-    """Return :func:`make_ring_selection` waiting for its input space, for use after ``>>``.
-
-    :param args: see :func:`make_ring_selection`
-    :param kwargs: see :func:`make_ring_selection`
-    """
-    return partial(
-        lambda input_domain, input_metric: make_ring_selection(
-            input_domain, input_metric, *args, **kwargs
-        )
-    )
+then_ring_selection = to_then(make_ring_selection)
 
 
 def _steps(displacement: float, n: int) -> float:
@@ -303,7 +301,7 @@ def _repair(masses: FloatArray, step: float) -> FloatArray:
 
 def _ratio_below(step: float) -> Fraction:
     """Return a number from 1 to ``exp(step)``."""
-    return max(Fraction(1), exp_lower(Fraction(step)))
+    return max(Fraction(1), exp_down(Fraction(step), _BITS))
 
 
 def _integers(masses: FloatArray, step: float) -> tuple[int, ...]:

@@ -14,8 +14,8 @@ import math
 import numpy as np
 from scipy.special import gammainc
 
-from opendp_optimal_select._checks import MOST_OFFSETS, positive_float, positive_integer
-from opendp_optimal_select.noise import FloatArray
+from opendp_optimal.extend import positive, whole
+from opendp_optimal_select.noise import MOST_OFFSETS, FloatArray
 
 _UNIFORM = 1e-17
 """Noise of this epsilon or less is uniform to all digits of a float."""
@@ -32,8 +32,8 @@ def laplace_ring(k: int, *, epsilon: float) -> tuple[float, tuple[float, ...]]:
     >>> round(laplace_ring(2, epsilon=0.375)[0], 4)
     0.7429
     """
-    k = positive_integer("k", k, at_most=MOST_OFFSETS)
-    epsilon = max(positive_float("epsilon", epsilon), _UNIFORM)
+    k = whole("k", k, most=MOST_OFFSETS)
+    epsilon = max(positive("epsilon", epsilon), _UNIFORM)
     side = _side(k, epsilon)
     centre = [0.0] if k % 2 else []
     points = (*(-side[::-1]).tolist(), *centre, *side.tolist())

@@ -14,14 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from opendp_optimal.errors import CertificateError
-from opendp_optimal_select._checks import positive_float, positive_integer
+from opendp_optimal import CertificateError
+from opendp_optimal.extend import float_down, float_up, positive, whole
 from opendp_optimal_select.noise import FloatArray
 from opendp_optimal_select.ring.boxes import BoundedBox, Box, Gaps, least_bound
 from opendp_optimal_select.ring.certificate import RingDensity, density_from, lower_bound
 from opendp_optimal_select.ring.laplace import laplace_ring
-from opendp_optimal_select.ring.shape import CellModel, rate_bounds
-from opendp_optimal_select.rounding import PI_LOWER, PI_UPPER, float_above, float_below
+from opendp_optimal_select.ring.shape import PI_LOWER, PI_UPPER, CellModel, rate_bounds
 
 __all__ = ["MOST_EPSILON", "RingOptimum", "laplace_ring", "optimal_ring"]
 
@@ -77,7 +76,7 @@ class RingOptimum:
 
     def _wrong(self) -> list[str]:
         """Return the names of the fields that the others contradict."""
-        rate_lower, rate_upper = rate_bounds(positive_float("epsilon", self.epsilon))
+        rate_lower, rate_upper = rate_bounds(positive("epsilon", self.epsilon))
         model = self.density.model
         model.__post_init__()
         least, seen = least_bound(self.k, self.boxes, rate_upper)
@@ -98,11 +97,11 @@ class RingOptimum:
 
 
 def _in_radians_above(density: RingDensity) -> float:
-    return float_above(2 * PI_UPPER * density.cost_above())
+    return float_up(2 * PI_UPPER * density.cost_above())
 
 
 def _in_radians_below(bound: float) -> float:
-    return float_below(2 * PI_LOWER * max(Fraction(0), Fraction(bound)))
+    return float_down(2 * PI_LOWER * max(Fraction(0), Fraction(bound)))
 
 
 def _offsets_of(gaps: Gaps) -> tuple[float, ...]:
@@ -142,13 +141,13 @@ def optimal_ring(
     >>> optimum.lower < optimum.upper < optimum.lower + 2e-3
     True
     """
-    k = positive_integer("k", k, at_most=6)
-    epsilon = positive_float("epsilon", epsilon)
+    k = whole("k", k, most=6)
+    epsilon = positive("epsilon", epsilon)
     if epsilon > MOST_EPSILON:
         raise ValueError(f"epsilon ({epsilon}) must be at most {MOST_EPSILON} on the ring")
-    tolerance = positive_float("tolerance", tolerance)
-    cells = positive_integer("cells", cells, at_most=1000)
-    max_programmes = positive_integer("max_programmes", max_programmes)
+    tolerance = positive("tolerance", tolerance)
+    cells = whole("cells", cells, most=1000)
+    max_programmes = whole("max_programmes", max_programmes)
     search = _Search(k, epsilon, cells)
     search.start()
     while search.programmes < max_programmes:
@@ -227,7 +226,7 @@ class _Search:
         gaps, moved = box.shape()
         bound, forward, backward = self._try(gaps)
         entry = BoundedBox(box, self.cells, tuple(forward.tolist()), tuple(backward.tolist()))
-        bound = float_below(Fraction(bound) - moved)
+        bound = float_down(Fraction(bound) - moved)
         heapq.heappush(self._boxes, (bound, next(self._order), entry))
 
     def _try(self, gaps: Gaps) -> tuple[float, FloatArray, FloatArray]:
@@ -238,7 +237,7 @@ class _Search:
         bound = lower_bound(model, forward, backward)
         if bound < self.best_cost:
             density = density_from(model, masses, self.rate_lower)
-            cost = float_above(density.cost_above())
+            cost = float_up(density.cost_above())
             if cost < self.best_cost:
                 self.best_cost, self.best = cost, density
         return bound, forward, backward

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 
@@ -21,16 +22,14 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_matrix
 
-from opendp_optimal.extend import frozen_array
+from opendp_optimal.extend import exp_up, float_down, float_up, frozen_array
 from opendp_optimal_select.noise import FloatArray
-from opendp_optimal_select.rounding import (
-    PI_LOWER,
-    PI_UPPER,
-    exp_upper,
-    float_above,
-    float_below,
-)
 
+PI_LOWER = Fraction(Decimal("3.14159265358979323846264338327950288419"))
+PI_UPPER = PI_LOWER + Fraction(1, 10**38)
+
+_BITS = 140
+"""Of the bounds on exponentials: far more than floats have, for differences of them are taken."""
 _SMALLEST = Fraction(1, 2**50)
 _SMALL_LOSS = Fraction(1, 10**12)
 _LARGEST_LOG = 600
@@ -84,7 +83,7 @@ class CellModel:
     def costs_below(self) -> FloatArray:
         """Lower bounds, cell by cell, on the mean distance to the nearest answer."""
         pairs = zip(self.middles, self.widths, strict=True)
-        return frozen_array(np.array([float_below(c - self.rate * w * w / 12) for c, w in pairs]))
+        return frozen_array(np.array([float_down(c - self.rate * w * w / 12) for c, w in pairs]))
 
     @cached_property
     def ratios_above(self) -> tuple[FloatArray, FloatArray]:
@@ -108,12 +107,12 @@ class CellModel:
         if self.rate * (width + other) > _LARGEST_LOG:
             return math.inf
         if width == other:
-            return float_above(exp_upper(self.rate * width))
+            return float_up(exp_up(self.rate * width, _BITS))
         if self.rate * min(width, other) < _SMALL_LOSS:
             # (e^x - 1) / x <= e^x and (1 - e^-x) / x >= e^-x.
-            return float_above(width / other * exp_upper(self.rate * (width + other)))
-        top = exp_upper(self.rate * width) - 1
-        return float_above(top / (1 - exp_upper(-self.rate * other)))
+            return float_up(width / other * exp_up(self.rate * (width + other), _BITS))
+        top = exp_up(self.rate * width, _BITS) - 1
+        return float_up(top / (1 - exp_up(-self.rate * other, _BITS)))
 
     def solve(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return masses and the multipliers of both families of ratio constraints.
