@@ -19,7 +19,7 @@ from opendp_optimal.advisor.request import (
     Request,
     budget,
 )
-from opendp_optimal.budget import theorems as accounting
+from opendp_optimal.budget import shares as accounting
 from opendp_optimal.errors import CertificateError, GapWarning, SolverError
 from opendp_optimal.exact.numbers import float_down
 from opendp_optimal.known import law as moments

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from opendp_optimal.advisor.request import Bound, Call, Candidate, Proposal, Remark, Request, budget
-from opendp_optimal.budget import theorems as accounting
+from opendp_optimal.budget import shares as accounting
 from opendp_optimal.errors import CertificateError, GapWarning, SolverError
 from opendp_optimal.search.bounded import solve_bounded
 from opendp_optimal.table.bounded import BoundedTable

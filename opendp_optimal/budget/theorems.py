@@ -1,191 +1,124 @@
-"""How much each of several releases may cost, so that all together stay within the budget.
+"""What releases cost together, rounded up: every bound here holds for the real numbers.
 
-Pure and approximate mechanisms of which nothing else is used: the optimal composition theorem of
-Kairouz, Oh and Viswanath. Laplace and discrete Gaussian noise: their privacy loss distributions,
-composed by ``dp-accounting`` (an extra; without it the theorem serves for Laplace, and concentrated
-privacy for the discrete Gaussian). Gaussian noise: a closed form, since k releases are one with
-the scale divided by sqrt(k). All answers are on the safe side, to the accuracy of floats.
+Floats are used where their errors are bounded by a count of the operations, and the bound is added;
+what is left is exact, or decimal with many digits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
+from decimal import Context, Decimal
+from fractions import Fraction
+from operator import index
 
 import numpy as np
+from scipy.special import erfcx, ndtr
 
-from opendp_optimal.known import real as baselines
+__all__ = ["composed_delta", "float_above", "gaussian_delta_above"]
 
-SHARE = 0.5
-"""The part of delta that is divided among (epsilon, delta)-private releases."""
-MOST_TIGHT = 2000
-"""Up to so many releases privacy loss distributions are composed; beyond, the theorems serve."""
-_SAFE = 1 + 1e-9
-_LOGARITHM = 2e-14
-"""The logarithms of binomial coefficients are off by less than this part of their size."""
-_WIDE = 40.0
-"""So many standard deviations from the mean the chances of a binomial count as a rest."""
-_STEPS = 60
-_CLOSE = 1e-4
+_UNIT = 2.0**-53
+_VANISHED = 2.0**-1000
+"""Chances below this part of the largest one are taken for it: smaller floats are imprecise."""
+_SPECIAL = 2.0**-42
+"""More than the relative error of the special functions."""
 
 
-def composed_delta(each: float, count: int, epsilon: float) -> float:
-    """The delta at ``epsilon`` of ``count`` releases that are ``each``-private (Theorem 3.3).
+def float_above(value: Fraction) -> float:
+    """The smallest float that is not below a number.
 
-    >>> composed_delta(0.5, 2, 1.0)
-    0.0
+    :param value: an exact number, not negative
     """
-    from scipy.special import gammaln
-
-    if each * count <= epsilon:
-        return 0.0
-    most = min(count, math.floor((count - epsilon / each) / 2 + 1e-12))
-    # The terms are binomial chances: only those near their mean, or near the last, count.
-    mean = count / (1 + math.exp(each))
-    width = _WIDE * (1 + math.sqrt(mean))
-    if most > mean + width:
-        return 1.0
-    start = max(0, math.floor(min(most, mean) - width))
-    at = np.arange(start, most + 1, dtype=np.float64)
-    choose = gammaln(count + 1) - gammaln(at + 1) - gammaln(count - at + 1)
-    base = count * np.logaddexp(0.0, each)
-    first = choose + (count - at) * each - base
-    second = choose + epsilon + at * each - base
-    terms = np.exp(first) * -np.expm1(np.minimum(second - first, 0.0))
-    # Below the mean each term is at most this part of the next: a geometric series.
-    part = start * math.exp(each) / (count - start + 1)
-    before = math.exp(first[0]) * part / (1 - part) if start else 0.0
-    return min(1.0, (float(terms.sum()) + before) * (_SAFE + _LOGARITHM * count))
-
-
-@lru_cache(maxsize=4096)
-def share(epsilon: float, delta: float, count: int) -> tuple[float, float]:
-    """The (epsilon, delta) of each of ``count`` releases of which only that is known.
-
-    >>> share(1.0, 0.0, 4)
-    (0.25, 0.0)
-    """
-    if count == 1:
-        return epsilon, delta
-    if delta == 0:
-        return epsilon / count, 0.0
-    # 1 - (1 - count * a)(1 - b) is at most count * a + b.
-    return _pure_share(epsilon, (1 - SHARE) * delta, count), SHARE * delta / count
-
-
-@lru_cache(maxsize=4096)
-def pure_share(epsilon: float, delta: float, count: int) -> float:
-    """The epsilon of each of ``count`` pure releases."""
-    if count == 1:
-        return epsilon
-    return epsilon / count if delta == 0 else _pure_share(epsilon, delta, count)
-
-
-def _pure_share(epsilon: float, delta: float, count: int) -> float:
-    def fits(each: float) -> bool:
-        return composed_delta(each, count, epsilon) <= delta
-
-    return largest(fits, epsilon / count, epsilon)
-
-
-def largest(fits: Callable[[float], bool], low: float, high: float) -> float:
-    """The largest value that fits, to a part in 10^4, from one that does."""
-    if fits(high):
-        return high
-    for _ in range(_STEPS):
-        if high <= low * (1 + _CLOSE):
-            break
-        middle = math.sqrt(low * high)
-        if fits(middle):
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-@lru_cache(maxsize=4096)
-def laplace_share(epsilon: float, delta: float, count: int, sensitivity: int | None) -> float:
-    """The epsilon of each of ``count`` Laplace releases, by their privacy loss distribution.
-
-    :param sensitivity: of integer queries, for discrete Laplace noise; None for real ones
-    """
-    start = pure_share(epsilon, delta, count)
-    pld = _library()
-    if count == 1 or delta == 0 or count > MOST_TIGHT or pld is None:
-        return start
-    step = 2.0 ** math.floor(math.log2(epsilon / 2000))
-
-    def fits(each: float) -> bool:
-        if sensitivity is None:
-            one = pld.from_laplace_mechanism(1 / each, value_discretization_interval=step)
-        else:
-            one = pld.from_discrete_laplace_mechanism(
-                each / sensitivity, sensitivity, value_discretization_interval=step
-            )
-        return float(one.self_compose(count).get_delta_for_epsilon(epsilon)) <= delta
-
-    return largest(fits, start, epsilon)
-
-
-@lru_cache(maxsize=4096)
-def gaussian_scale(epsilon: float, delta: float, count: int) -> float:
-    """The standard deviation of each of ``count`` Gaussian releases at sensitivity 1."""
-    return baselines.analytic_gaussian_sigma(epsilon, delta) * math.sqrt(count)
-
-
-@lru_cache(maxsize=4096)
-def discrete_gaussian_scale(epsilon: float, delta: float, count: int, sensitivity: int) -> float:
-    """The scale of each of ``count`` discrete Gaussian releases.
-
-    One release: Canonne, Kamath, Steinke 2020, Theorem 7.
-    """
-    near = gaussian_scale(epsilon, delta, count) * sensitivity
-    pld = _library()
-    # Rounding adds up over the releases: the more of them, the finer.
-    step = 2.0 ** -(12 + math.ceil(math.log2(count) / 2))
-
-    def fits(inverse: float) -> bool:
-        sigma = 1 / inverse
-        if count == 1:
-            return _discrete_gaussian_delta(sigma, epsilon, sensitivity) <= delta
-        if pld is None or count > MOST_TIGHT:
-            return _concentrated_delta(count * (sensitivity / sigma) ** 2 / 2, epsilon) <= delta
-        one = pld.from_discrete_gaussian_mechanism(
-            sigma, sensitivity, value_discretization_interval=step
-        )
-        return float(one.self_compose(count).get_delta_for_epsilon(epsilon)) <= delta
-
-    low = 1 / near
-    while not fits(low):
-        low /= 1.05
-    return 1 / largest(fits, low, 1.2 / near)
-
-
-def _discrete_gaussian_delta(sigma: float, epsilon: float, sensitivity: int) -> float:
-    reach = math.ceil(sensitivity + 14 * sigma) + 2
-    x = np.arange(-reach, reach + 1, dtype=np.float64)
-    weights = np.exp(-0.5 * (x / sigma) ** 2)
-    middle = epsilon * sigma**2 / sensitivity
-    total = weights.sum()
-    above = weights[x > middle - sensitivity / 2].sum()
-    below = weights[x > middle + sensitivity / 2].sum()
-    return float(max(0.0, above - math.exp(epsilon) * below) / total) * _SAFE
-
-
-def _concentrated_delta(rho: float, epsilon: float) -> float:
-    """From rho-concentrated privacy to (epsilon, delta): the best order of a fine grid."""
-    if epsilon <= rho:
-        return 1.0
-    order = 1 + np.geomspace(1e-3, 1e4, 4000)
-    exponent = (order - 1) * (order * rho - epsilon) + order * np.log1p(-1 / order)
-    return float(np.exp(np.min(exponent - np.log(order - 1))))
-
-
-def _library() -> Any:
     try:
-        from dp_accounting.pld import privacy_loss_distribution
-    except ImportError:  # pragma: no cover (an extra)
-        return None
-    return privacy_loss_distribution
+        number = float(value)
+    except OverflowError:
+        return math.inf
+    return number if Fraction(number) >= value else math.nextafter(number, math.inf)
+
+
+def composed_delta(epsilon: float, each_epsilon: float, each_delta: float, releases: int) -> float:
+    """The delta at a total epsilon of so many (each_epsilon, each_delta)-private releases.
+
+    Never below the truth, and above it by less than 1e-8 of it for a million releases.
+
+    :param epsilon: total privacy loss
+    :param each_epsilon: privacy loss of each release
+    :param each_delta: probability of a larger loss, of each release
+    :param releases: how many
+
+    >>> composed_delta(1.0, 1.0, 1e-6, 1)
+    1e-06
+    >>> composed_delta(4.0, 0.1, 0.0, 100) < 1e-3  # the sum of epsilons is 10
+    True
+    """
+    if not 0 <= epsilon < math.inf:
+        raise ValueError(f"epsilon ({epsilon!r}) must be finite and not negative")
+    if not 0 <= each_epsilon < math.inf:
+        raise ValueError(f"each_epsilon ({each_epsilon!r}) must be finite and not negative")
+    if not 0 <= each_delta <= 1:
+        raise ValueError(f"each_delta ({each_delta!r}) must be in [0, 1]")
+    if index(releases) < 1:
+        raise ValueError(f"releases ({releases!r}) must be at least 1")
+    beyond = _beyond(Fraction(epsilon), Fraction(each_epsilon), index(releases))
+    if beyond == 0 and (each_delta == 0 or releases == 1):
+        return float(each_delta)
+    return _either(beyond, float(each_delta), index(releases))
+
+
+def _beyond(epsilon: Fraction, each: Fraction, releases: int) -> float:
+    """The delta of randomised responses, each of which tells the truth with odds exp(each) to 1.
+
+    With i lies the loss is (releases - 2 i) each; those above epsilon count, by how far they are.
+    """
+    if releases * each <= epsilon:
+        return 0.0
+    last = math.ceil((releases - epsilon / each) / 2) - 1
+    nearest = float_above((releases - 2 * last) * each - epsilon)
+    chances = _chances(float(each), releases)
+    lies = np.arange(last + 1)
+    counted = -np.expm1(-(nearest + 2.0 * float(each) * (last - lies)))
+    part = float((np.maximum(chances[: last + 1], _VANISHED) * counted).sum())
+    whole = float(chances[chances >= _VANISHED].sum())
+    # At most 5 roundings for each step from the largest chance, in both sums, and those of adding.
+    return min(1.0, part / whole * (1 + 16 * (releases + 8) * _UNIT))
+
+
+def _chances(each: float, releases: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """The chances of 0, 1, ... lies as parts of the largest one."""
+    lie = math.exp(-each)
+    top = min(releases, int((releases + 1) * lie / (1 + lie)))
+    lies = np.arange(1.0, releases + 1)
+    grown = (releases + 1 - lies) / lies * lie  # from one lie less
+    down = np.cumprod(1 / grown[:top][::-1])[::-1]
+    return np.concatenate([down, [1.0], np.cumprod(grown[top:])])
+
+
+def _either(beyond: float, each_delta: float, releases: int) -> float:
+    """The chance that one of the deltas happens, or the rest is beyond, rounded up."""
+    if beyond >= 1 or each_delta >= 1:
+        return 1.0
+    least = min(x for x in (beyond, each_delta) if x > 0)
+    digits = 40 - math.floor(math.log10(least))
+    exact = Context(prec=digits, Emin=-999999, Emax=999999)
+    none = exact.power(exact.subtract(Decimal(1), Decimal(each_delta)), releases)
+    kept = exact.multiply(none, exact.subtract(Decimal(1), Decimal(beyond)))
+    room = Fraction(releases + 8, 10 ** (digits - 2))
+    return min(1.0, float_above(1 - Fraction(kept) + room))
+
+
+def gaussian_delta_above(sigma: float, epsilon: float) -> float:
+    """The delta of Gaussian noise at sensitivity 1, rounded up.
+
+    The formula is evaluated for a little less noise and a little less epsilon, which makes up for
+    the roundings of its arguments, and the errors of its two terms are added.
+
+    :param sigma: standard deviation
+    :param epsilon: privacy loss
+    """
+    sigma, epsilon = sigma * (1 - 1e-8), epsilon * (1 - 1e-9)
+    above, below = epsilon * sigma - 0.5 / sigma, epsilon * sigma + 0.5 / sigma
+    # exp(epsilon) is folded into the second term: phi(below) exp(epsilon) = phi(above).
+    peak = 0.5 * math.exp(-(above**2) / 2)
+    first = float(ndtr(-above)) if above < 0 else peak * float(erfcx(above / math.sqrt(2)))
+    second = peak * float(erfcx(below / math.sqrt(2)))
+    error = (first + second) * (1 + above**2) * _SPECIAL
+    return min(1.0, max(first - second, 0.0) + error + _VANISHED)

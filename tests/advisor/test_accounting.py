@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opendp_optimal.budget import theorems as accounting
+from opendp_optimal.budget import shares as accounting
 from opendp_optimal.known import real as baselines
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from opendp_optimal import advise
 from opendp_optimal.advisor import additive as noise
 from opendp_optimal.advisor.request import Bound, Remark, Request
-from opendp_optimal.budget import theorems as accounting
+from opendp_optimal.budget import shares as accounting
 from opendp_optimal.cli.terminal import figure_down
 from opendp_optimal.losses.base import parse
 from opendp_optimal.search import noise as engine

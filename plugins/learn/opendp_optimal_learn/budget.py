@@ -20,7 +20,7 @@ from opendp_optimal import compose
 from opendp_optimal.known import real as baselines
 from opendp_optimal.measure._opendp import require_features
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_EPSILON
-from opendp_optimal_learn.composition import composed_delta, float_above, gaussian_delta_above
+from opendp_optimal.budget.theorems import composed_delta, float_above, gaussian_delta_above
 
 __all__ = ["BUDGETS", "NOISES", "Plan", "composed_delta", "least_noise", "plan"]
 
