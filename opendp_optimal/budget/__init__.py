@@ -1,1 +1,45 @@
-"""What releases cost together."""
+"""Privacy budgets: filters and contexts behind them, what releases cost together, shares."""
+
+from typing import TYPE_CHECKING
+
+from opendp_optimal.lazy import lazy_face
+
+if TYPE_CHECKING:
+    from opendp_optimal.budget.filters import ApproxGpFilter as ApproxGpFilter
+    from opendp_optimal.budget.filters import CgpFilter as CgpFilter
+    from opendp_optimal.budget.filters import Filter as Filter
+    from opendp_optimal.budget.filters import GaussianFilter as GaussianFilter
+    from opendp_optimal.budget.filters import GpFilter as GpFilter
+    from opendp_optimal.budget.filters import approximate_loss as approximate_loss
+    from opendp_optimal.budget.filters import check_reach as check_reach
+    from opendp_optimal.budget.filters import gaussian_delta as gaussian_delta
+    from opendp_optimal.budget.filters import simple_loss as simple_loss
+    from opendp_optimal.budget.shares import epsilon_share as epsilon_share
+    from opendp_optimal.budget.theorems import composed_delta as composed_delta
+    from opendp_optimal.budget.theorems import gaussian_delta_above as gaussian_delta_above
+    from opendp_optimal.errors import BudgetError as BudgetError
+    from opendp_optimal.measure.compose import compose as compose
+    from opendp_optimal.measure.guarded import filter_context as filter_context
+    from opendp_optimal.measure.guarded import make_filter as make_filter
+
+__getattr__, __dir__, __all__ = lazy_face(
+    __name__,
+    {
+        "opendp_optimal.budget.filters": [
+            "ApproxGpFilter",
+            "CgpFilter",
+            "Filter",
+            "GaussianFilter",
+            "GpFilter",
+            "approximate_loss",
+            "check_reach",
+            "gaussian_delta",
+            "simple_loss",
+        ],
+        "opendp_optimal.budget.shares": ["epsilon_share"],
+        "opendp_optimal.budget.theorems": ["composed_delta", "gaussian_delta_above"],
+        "opendp_optimal.errors": ["BudgetError"],
+        "opendp_optimal.measure.compose": ["compose"],
+        "opendp_optimal.measure.guarded": ["filter_context", "make_filter"],
+    },
+)

@@ -16,8 +16,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.budget.events import Approximate, Event, Profile
+from opendp_optimal.budget.events import Approximate, Concentrated, Event, Gaussian, Profile
 from opendp_optimal.budget.losses import LARGEST, TAIL, Losses, from_pair, from_profile, step_for
+from opendp_optimal.budget.theorems import concentrated_delta, gaussian_delta_above
+from opendp_optimal.exact.halving import least
 from opendp_optimal.exact.numbers import float_up
 
 __all__ = ["total_delta", "total_epsilon"]
@@ -34,6 +36,10 @@ FEW_PARTS = 16
 """Up to so many different releases are composed as finely as can be."""
 BEYOND = 4
 """One in so many grid points more after that, ever wider apart."""
+_RARE = 1e-10
+"""Gaussian and concentrated releases are looked at up to the epsilon with this delta."""
+_END = 1e6
+"""No profile is looked at beyond this epsilon."""
 
 
 def total_epsilon(events: Iterable[Event], delta: float) -> float:
@@ -45,6 +51,9 @@ def total_epsilon(events: Iterable[Event], delta: float) -> float:
     counted = _counted(events)
     if not counted:
         return 0.0
+    alone = _alone(counted)
+    if alone is not None:
+        return least(lambda epsilon: _least(alone, epsilon) <= delta, 0.0, _END, close=1e-12)
     tight = _together(counted).epsilon_at(delta)
     sum_epsilon, sum_delta = _sums(counted)
     return min(tight, sum_epsilon) if delta >= sum_delta else tight
@@ -59,20 +68,57 @@ def total_delta(events: Iterable[Event], epsilon: float) -> float:
     counted = _counted(events)
     if not counted:
         return 0.0
+    alone = _alone(counted)
+    if alone is not None:
+        return _least(alone, min(epsilon, _END))
     tight = _together(counted).delta_at(epsilon)
     sum_epsilon, sum_delta = _sums(counted)
     return min(tight, sum_delta) if epsilon >= sum_epsilon else tight
 
 
 def _counted(events: Iterable[Event]) -> Counter[Approximate]:
+    """How often each event happens; Gaussian and concentrated ones as one of all together."""
     counted: Counter[Approximate] = Counter()
+    sums = {Gaussian: Fraction(0), Concentrated: Fraction(0)}
+    rest = Fraction(0)
     for event in events:
-        if not isinstance(event, Approximate):
-            raise ValueError(
-                f"releases: cannot price {event!r}; convert it to (epsilon, delta) first"
-            )
-        counted[event] += 1
+        if isinstance(event, Approximate):
+            counted[event] += 1
+        elif isinstance(event, Gaussian | Concentrated):
+            if event.rho == math.inf:
+                counted[Approximate(math.inf)] += 1
+                continue
+            sums[type(event)] += Fraction(event.rho)
+            rest += Fraction(getattr(event, "delta", 0))
+        else:
+            raise ValueError(f"releases: cannot price {event!r}")
+    for kind, rho in sums.items():
+        if rho > 0:
+            counted[_summed(kind, float_up(rho))] += 1
+    if rest > 0:
+        counted[Approximate(0.0, min(1.0, float_up(rest)))] += 1
     return counted
+
+
+def _summed(kind: type[Event], rho: float) -> Profile:
+    """All Gaussian, or all concentrated, releases: as private as one of the sum of their losses."""
+
+    def curve(epsilon: float) -> float:
+        if kind is Concentrated:
+            return concentrated_delta(rho, epsilon)
+        return gaussian_delta_above(math.sqrt(0.5 / rho) * (1 - 1e-15), epsilon)
+
+    epsilon = least(lambda e: curve(e) <= _RARE, 0.0, _END, close=1e-3)
+    if epsilon == math.inf:
+        return Profile(_END, 1.0, (kind, rho), None, lambda _: 1.0)
+    return Profile(epsilon, curve(epsilon), (kind, rho), None, curve)
+
+
+def _alone(counted: Counter[Approximate]) -> Profile | None:
+    """The one release there is, if its whole profile is known."""
+    ((event, count), *others) = counted.items()
+    known = count == 1 and not others and isinstance(event, Profile) and event.epsilon > 0
+    return event if known and isinstance(event, Profile) else None
 
 
 def _sums(counted: Counter[Approximate]) -> tuple[float, float]:

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
 from opendp_optimal.checks import fraction, moderate, positive, share
+from opendp_optimal.exact.halving import largest, least
 
 __all__ = [
     "ApproxGpFilter",
@@ -225,12 +226,12 @@ def approximate_loss(total: Any, *, delta: float, reach: float) -> float:
 
     # The first side falls with s, to 0 at the end of the range, and the second one rises: the
     # smallest maximum is where they cross. Any s of the range gives a valid loss.
-    low, high = 0.0, 2.0 / delta - 2.0  # s - 1
-    for _ in range(200):
-        middle = (low + high) / 2.0
-        first, second = sides(1.0 + middle) if 1.0 + middle > 1.0 else (math.inf, 0.0)
-        low, high = (middle, high) if first > second else (low, middle)
-    return max(sides(1.0 + high))
+    def crossed(s: float) -> bool:
+        first, second = sides(s) if s > 1.0 else (math.inf, 0.0)
+        return first <= second
+
+    end = 2.0 / delta - 1.0
+    return max(sides(min(end, least(crossed, 1.0, end))))
 
 
 def simple_loss(total: Any, *, delta: float, reach: float) -> float:
@@ -297,7 +298,4 @@ def _largest(fits: Callable[[float], bool], guess: float) -> float:
         low, high = high, 2.0 * high
     while not fits(low):
         low /= 2.0
-    for _ in range(100):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return largest(fits, low, high)

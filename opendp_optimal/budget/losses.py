@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from opendp_optimal.exact.halving import least
+
 FloatArray = npt.NDArray[np.float64]
 
 LONGEST = 1 << 18
@@ -67,15 +69,8 @@ class Losses:
         """The least epsilon, from 0 on, at which the profile is at most delta, rounded up."""
         if self.delta_at(0.0) <= delta:
             return 0.0
-        low, high = 0.0, self.step * (self.first + len(self.masses) - 1)
-        if not self.delta_at(high) <= delta:
-            return math.inf
-        while high - low > 1e-12 * high and low < (middle := (low + high) / 2) < high:
-            if self.delta_at(middle) <= delta:
-                high = middle
-            else:
-                low = middle
-        return high
+        end = self.step * (self.first + len(self.masses) - 1)
+        return least(lambda epsilon: self.delta_at(epsilon) <= delta, 0.0, end, close=1e-12)
 
     def repeated(self, count: int) -> Losses:
         """The losses of so many such releases together."""

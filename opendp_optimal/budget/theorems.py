@@ -1,4 +1,4 @@
-"""What releases cost together, rounded up: every bound here holds for the real numbers.
+"""Theorems on what releases cost, each once, rounded up: every bound holds for the real numbers.
 
 Floats are used where their errors are bounded by a count of the operations, and the bound is added;
 what is left is exact, or decimal with many digits.
@@ -12,33 +12,36 @@ from fractions import Fraction
 from operator import index
 
 import numpy as np
-from scipy.special import erfcx, ndtr
+from numpy.typing import NDArray
 
-__all__ = ["composed_delta", "float_above", "gaussian_delta_above"]
+from opendp_optimal.exact.numbers import float_up
+
+__all__ = [
+    "composed_delta",
+    "concentrated_delta",
+    "discrete_gaussian_delta",
+    "gaussian_delta_above",
+]
+
+Floats = NDArray[np.float64]
 
 _UNIT = 2.0**-53
 _VANISHED = 2.0**-1000
 """Chances below this part of the largest one are taken for it: smaller floats are imprecise."""
 _SPECIAL = 2.0**-42
 """More than the relative error of the special functions."""
-
-
-def float_above(value: Fraction) -> float:
-    """The smallest float that is not below a number.
-
-    :param value: an exact number, not negative
-    """
-    try:
-        number = float(value)
-    except OverflowError:
-        return math.inf
-    return number if Fraction(number) >= value else math.nextafter(number, math.inf)
+_WIDE = 40.0
+"""So many standard deviations around the mean the chances of a binomial are computed one by one."""
+_SAFE = 1 + 1e-9
+"""More than floats lose in a formula of a few operations."""
 
 
 def composed_delta(epsilon: float, each_epsilon: float, each_delta: float, releases: int) -> float:
     """The delta at a total epsilon of so many (each_epsilon, each_delta)-private releases.
 
-    Never below the truth, and above it by less than 1e-8 of it for a million releases.
+    Kairouz, Oh and Viswanath 2015, Theorem 3.3: the best possible knowing no more. Releases may be
+    chosen one after the other. Never below the truth, and above it by less than 1e-8 of it for a
+    million releases.
 
     :param epsilon: total privacy loss
     :param each_epsilon: privacy loss of each release
@@ -72,24 +75,29 @@ def _beyond(epsilon: Fraction, each: Fraction, releases: int) -> float:
     if releases * each <= epsilon:
         return 0.0
     last = math.ceil((releases - epsilon / each) / 2) - 1
-    nearest = float_above((releases - 2 * last) * each - epsilon)
-    chances = _chances(float(each), releases)
-    lies = np.arange(last + 1)
+    nearest = float_up((releases - 2 * last) * each - epsilon)
+    first, chances = _chances(float(each), releases)
+    lies = np.arange(first, min(last + 1, first + len(chances)))
     counted = -np.expm1(-(nearest + 2.0 * float(each) * (last - lies)))
-    part = float((np.maximum(chances[: last + 1], _VANISHED) * counted).sum())
+    part = float((np.maximum(chances[: len(lies)], _VANISHED) * counted).sum())
+    # Chances fall on both sides: each of the others is at most the one at the end.
+    before, after = min(first, last + 1), max(0, last + 1 - first - len(chances))
+    part += before * max(float(chances[0]), _VANISHED) + after * max(float(chances[-1]), _VANISHED)
     whole = float(chances[chances >= _VANISHED].sum())
     # At most 5 roundings for each step from the largest chance, in both sums, and those of adding.
-    return min(1.0, part / whole * (1 + 16 * (releases + 8) * _UNIT))
+    return min(1.0, part / whole * (1 + 16 * (len(chances) + 8) * _UNIT))
 
 
-def _chances(each: float, releases: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """The chances of 0, 1, ... lies as parts of the largest one."""
+def _chances(each: float, releases: int) -> tuple[int, Floats]:
+    """The chances of so many lies and more as parts of the largest one, all that count."""
     lie = math.exp(-each)
     top = min(releases, int((releases + 1) * lie / (1 + lie)))
-    lies = np.arange(1.0, releases + 1)
+    width = math.ceil(_WIDE * (1 + math.sqrt(min(top, releases - top) + 1)))
+    first, last = max(0, top - width), min(releases, top + width)
+    lies = np.arange(first + 1.0, last + 1.0)
     grown = (releases + 1 - lies) / lies * lie  # from one lie less
-    down = np.cumprod(1 / grown[:top][::-1])[::-1]
-    return np.concatenate([down, [1.0], np.cumprod(grown[top:])])
+    down = np.cumprod(1 / grown[: top - first][::-1])[::-1]
+    return first, np.concatenate([down, [1.0], np.cumprod(grown[top - first :])])
 
 
 def _either(beyond: float, each_delta: float, releases: int) -> float:
@@ -102,7 +110,7 @@ def _either(beyond: float, each_delta: float, releases: int) -> float:
     none = exact.power(exact.subtract(Decimal(1), Decimal(each_delta)), releases)
     kept = exact.multiply(none, exact.subtract(Decimal(1), Decimal(beyond)))
     room = Fraction(releases + 8, 10 ** (digits - 2))
-    return min(1.0, float_above(1 - Fraction(kept) + room))
+    return min(1.0, float_up(1 - Fraction(kept) + room))
 
 
 def gaussian_delta_above(sigma: float, epsilon: float) -> float:
@@ -114,6 +122,8 @@ def gaussian_delta_above(sigma: float, epsilon: float) -> float:
     :param sigma: standard deviation
     :param epsilon: privacy loss
     """
+    from scipy.special import erfcx, ndtr
+
     sigma, epsilon = sigma * (1 - 1e-8), epsilon * (1 - 1e-9)
     above, below = epsilon * sigma - 0.5 / sigma, epsilon * sigma + 0.5 / sigma
     # exp(epsilon) is folded into the second term: phi(below) exp(epsilon) = phi(above).
@@ -122,3 +132,37 @@ def gaussian_delta_above(sigma: float, epsilon: float) -> float:
     second = peak * float(erfcx(below / math.sqrt(2)))
     error = (first + second) * (1 + above**2) * _SPECIAL
     return min(1.0, max(first - second, 0.0) + error + _VANISHED)
+
+
+def discrete_gaussian_delta(sigma: float, epsilon: float, sensitivity: int) -> float:
+    """The delta of discrete Gaussian noise (Canonne, Kamath, Steinke 2020, Theorem 7), rounded up.
+
+    :param sigma: the scale
+    :param epsilon: privacy loss
+    :param sensitivity: of integers
+    """
+    reach = math.ceil(sensitivity + 14 * sigma) + 2
+    x = np.arange(-reach, reach + 1, dtype=np.float64)
+    weights = np.exp(-0.5 * (x / sigma) ** 2)
+    middle = epsilon * sigma**2 / sensitivity
+    above = float(weights[x > middle - sensitivity / 2].sum())
+    below = math.exp(epsilon) * float(weights[x > middle + sensitivity / 2].sum())
+    error = (above + below) * 64 * (math.log2(reach) + 200) * _UNIT
+    return min(1.0, (max(0.0, above - below) + error) / float(weights.sum()) * _SAFE)
+
+
+def concentrated_delta(rho: float, epsilon: float) -> float:
+    """The delta of rho-zCDP at an epsilon, rounded up: the best order of a fine grid.
+
+    Canonne, Kamath, Steinke 2020, Corollary 13.
+
+    :param rho: loss
+    :param epsilon: privacy loss
+    """
+    if rho == 0:
+        return 0.0
+    if not epsilon > rho:
+        return 1.0
+    order = 1 + np.geomspace(1e-3, 1e4, 4000)
+    exponent = (order - 1) * (order * rho - epsilon) + order * np.log1p(-1 / order)
+    return min(1.0, float(np.exp(np.min(exponent - np.log(order - 1)))) * _SAFE + _VANISHED)

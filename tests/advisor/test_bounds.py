@@ -56,7 +56,7 @@ def test_what_cannot_be_solved_is_said(monkeypatch):
 
 
 def test_a_share_that_is_too_small_is_said():
-    found = list(noise.additive_candidates(Request(epsilon=0.01, delta=0.0, releases=1000)))
+    found = list(noise.additive_candidates(Request(epsilon=0.01, delta=0.0, releases=900)))
     (remark,) = [item for item in found if isinstance(item, Remark)]
     assert remark.text.startswith("staircase was not computed: epsilon")
 
@@ -81,14 +81,6 @@ def full(each, count, epsilon):
     first = choose + (count - at) * each - count * np.logaddexp(0.0, each)
     second = choose + epsilon + at * each - count * np.logaddexp(0.0, each)
     return float((np.exp(first) - np.exp(np.minimum(first, second))).sum())
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.floats(1e-4, 3.0), st.integers(1, 20_000), st.floats(1e-3, 20.0))
-def test_the_terms_that_are_left_out_count(each, count, epsilon):
-    found = accounting.composed_delta(each, count, epsilon)
-    truth = 0.0 if each * count <= epsilon else full(each, count, epsilon)
-    assert truth * (1 - 1e-8) - 1e-15 <= found <= max(truth * (1 + 1e-6), truth + 1e-9)
 
 
 @pytest.mark.parametrize("name", ["l1", "l2", "mine"])

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from opendp_optimal import compose
+from opendp_optimal.budget import composed_delta, epsilon_share, gaussian_delta_above
+from opendp_optimal.extend import float_up, least
 from opendp_optimal.known import real as baselines
 from opendp_optimal.measure._opendp import require_features
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_EPSILON
-from opendp_optimal.budget.theorems import composed_delta, float_above, gaussian_delta_above
 
 __all__ = ["BUDGETS", "NOISES", "Plan", "composed_delta", "least_noise", "plan"]
 
@@ -35,8 +36,6 @@ NOISES = (
 BUDGETS = ("total", "per-statistic")
 
 _GAUSSIAN = ("gaussian", "analytic-gaussian")
-_SHY = 1 - 1e-9
-"""Budgets are planned a hair below, for the arithmetic."""
 _WIDER = 1 + 1e-6
 """Gaussian noise is a hair wider than its formula, which is for noise off the grid."""
 
@@ -106,7 +105,7 @@ class Plan:
         return epsilon, delta
 
     def _sum(self, each: float) -> float:
-        return float_above(self.releases * Fraction(each))
+        return float_up(self.releases * Fraction(each))
 
     def _epsilon_at(self, delta: float) -> float:
         if self.releases == 0 or delta >= 1:
@@ -116,30 +115,12 @@ class Plan:
                 return math.inf
             sigma = self.sigma / math.sqrt(self.releases) / _WIDER
 
-            def excess(e: float) -> float:
-                return gaussian_delta_above(sigma, e) - delta
+            return least(lambda e: gaussian_delta_above(sigma, e) <= delta, 0.0, 1000.0)
 
-            return _least(excess, 0.0, 1000.0)
+        def holds(e: float) -> bool:
+            return composed_delta(e, self.epsilon, self.delta, self.releases) <= delta
 
-        def over(e: float) -> float:
-            return composed_delta(e, self.epsilon, self.delta, self.releases) - delta
-
-        return _least(over, 0.0, self._sum(self.epsilon))
-
-
-def _least(excess: Any, low: float, high: float) -> float:
-    """The least point at which a falling function is not above 0, rounded up; infinite if none."""
-    if excess(high) > 0:
-        return math.inf
-    if excess(low) <= 0:
-        return low
-    for _ in range(60):
-        middle = (low + high) / 2
-        if excess(middle) <= 0:
-            high = middle
-        else:
-            low = middle
-    return high
+        return least(holds, 0.0, self._sum(self.epsilon), close=1e-12)
 
 
 @lru_cache(maxsize=512)
@@ -169,7 +150,7 @@ def plan(noise: str, epsilon: float, delta: float, releases: int, budget: str = 
         sigma = _sigma(noise, epsilon, delta) * math.sqrt(releases)
         each = min(1.0, epsilon / math.sqrt(releases))
         return Plan(noise, each, delta / releases, releases, total, sigma)
-    return Plan(noise, _each(epsilon, delta, 0.0, releases), 0.0, releases, total)
+    return Plan(noise, epsilon_share(epsilon, delta, releases), 0.0, releases, total)
 
 
 def least_noise(epsilon: float, delta: float, releases: int, budget: str = "total") -> Plan:
@@ -198,27 +179,13 @@ def least_noise(epsilon: float, delta: float, releases: int, budget: str = "tota
 def _tabulated(noise: str, epsilon: float, delta: float, releases: int) -> Plan:
     """A plan for noise from tables, which there are for some range of epsilons only."""
     each_delta = delta if releases == 1 else delta / (2 * releases)
-    each = min(_each(epsilon, delta, each_delta, releases), MAX_EPSILON)
+    each = min(epsilon_share(epsilon, delta, releases, each_delta), MAX_EPSILON)
     if each < MIN_EPSILON:
         raise ValueError(
             f"epsilon ({epsilon!r}) is too small for {releases} releases: it leaves {each:.2g} for "
             f"each, and tables begin at {MIN_EPSILON:g}"
         )
     return Plan(noise, each, each_delta, releases, (epsilon, delta))
-
-
-def _each(epsilon: float, delta: float, each_delta: float, releases: int) -> float:
-    """The largest epsilon of each release that keeps to the total."""
-    if releases == 1:
-        return epsilon
-    low, high = epsilon / releases * _SHY, epsilon
-    for _ in range(50):
-        middle = math.sqrt(low * high)
-        if composed_delta(epsilon, middle, each_delta, releases) <= delta * _SHY:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 def _sigma(noise: str, epsilon: float, delta: float) -> float:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opendp_optimal.budget.theorems import gaussian_delta_above
 from opendp_optimal.known.real import analytic_gaussian_delta
 from opendp_optimal_learn import NOISES, Plan, composed_delta, plan
 from opendp_optimal_learn.budget import least_noise
-from opendp_optimal.budget.theorems import gaussian_delta_above
 
 
 def by_enumeration(epsilon, each, releases):
