@@ -179,8 +179,8 @@ def from_pair(epsilon: float, delta: float, dots: int) -> Losses:
 
 
 def step_for(epsilon: float, dots: int) -> float:
-    """The largest power of two of which at least so many are in epsilon."""
-    return float(2.0 ** math.floor(math.log2(epsilon / dots)))
+    """The largest power of two of which at least so many are in epsilon, or in a tiny number."""
+    return float(2.0 ** math.floor(math.log2(max(epsilon, 2.0**-900) / dots)))
 
 
 def from_profile(step: float, places: Sequence[int], deltas: Sequence[float]) -> Losses:

@@ -107,3 +107,30 @@ def test_what_cannot_be_priced() -> None:
     smoothed = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*SPACE, scale=1.0))
     with pytest.raises(ValueError, match="SmoothedMaxDivergence"):
         compose([smoothed], delta=1e-6, d_in=1)
+
+
+def test_targets_at_their_ends() -> None:
+    assert compose([], delta=0.0) == (0.0, 0.0)
+    assert compose([], delta=1.0) == (0.0, 1.0)
+    assert compose([], epsilon=0.0) == (0.0, 0.0)
+    for asked in (
+        {"delta": -1e-9},
+        {"delta": 1.0 + 1e-9},
+        {"delta": 1.5},
+        {"delta": math.nan},
+        {"epsilon": -1e-9},
+        {"epsilon": -math.inf},
+        {"epsilon": math.nan},
+        {"epsilon": 1.0, "delta": 0.5},
+        {},
+    ):
+        with pytest.raises(ValueError, match=r"delta|epsilon"):
+            compose([], **asked)  # type: ignore[arg-type]
+
+
+def test_a_chain_needs_the_distance_of_its_data() -> None:
+    domain = dp.vector_domain(dp.atom_domain(T=str)), dp.symmetric_distance()
+    count = domain >> dp.t.then_count()
+    noise = make_optimal_noise(*count.output_space, 1, (1.0, 0.5), gap=10.0)
+    with pytest.raises(ValueError, match="d_in must be given: a measurement is chained"):
+        compose([count >> noise], delta=0.5)

@@ -1,33 +1,75 @@
-"""Parts of measurements with everything around them scripted: ranges, hulls, the way to OpenDP."""
+"""Doors of measurements at their very edges, and the way to OpenDP and back."""
 
 from __future__ import annotations
 
 import ctypes
 import importlib
-import inspect
-import itertools
-import random
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
 import opendp.prelude as dp
 import pytest
 
-from opendp_optimal import compose, make_optimal, make_optimal_noise, then_optimal_noise
+from opendp_optimal import make_optimal, make_optimal_noise
 from opendp_optimal.measure import _callback, bounded
-from opendp_optimal.measure.space import Space
+from opendp_optimal.measure import guarantee as design
+from opendp_optimal.measure.space import Space, space_of
 
 dp.enable_features("contrib")
-composing = importlib.import_module("opendp_optimal.measure.compose")  # not the function
 
 
-def test_tables_are_solved_to_a_thousandth_unless_told_otherwise():
-    real = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
-    make_optimal(*real)
-    then_optimal_noise(1.0, (1.0, 0.5))
-    assert make_optimal_noise(*real, 1.0, (1.0, 0.5)).table.gap <= 1e-3
-    for make in (make_optimal, make_optimal_noise, then_optimal_noise):
-        assert inspect.signature(make).parameters["gap"].default == 1e-3
+def test_noise_that_waits_is_chained_after_what_comes_before_its_own_chain():
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
+    clamp = space >> dp.t.then_clamp((0, 5))
+    total = clamp.output_space >> dp.t.then_sum()
+    waiting = clamp >> (total >> make_optimal(*total.output_space, gap=10.0))
+    released = waiting.fix(1, (1.0, 0.5))
+    assert released.map(1) == (1.0, 0.5)
+    assert isinstance(released([1, 100]), int)
+
+
+def test_group_privacy_rounds_the_largest_exponent_up(monkeypatch):
+    asked = []
+
+    def bounds(epsilon):
+        asked.append(Fraction(epsilon))
+        return exp_bounds(epsilon)
+
+    exp_bounds = design.exp_bounds
+    monkeypatch.setattr(design, "exp_bounds", bounds)
+    for count in range(2, 30):
+        for epsilon in (0.1, 0.3, 0.7, 1.9):
+            design._geometric_up(epsilon, count)
+            each, all_of_them = asked[-2:]
+            assert each == Fraction(epsilon)
+            assert all_of_them >= count * each
+
+
+@pytest.mark.parametrize(("d_in", "beyond"), [(9, False), (10, True), (11, True)])
+def test_who_hides_the_whole_range_hides_any_distance(d_in, beyond):
+    problem = SimpleNamespace(width=10, reach=4)
+    table = SimpleNamespace(
+        problem=problem, epsilon=1.0, delta=0.25, apart=int, delta_at=lambda e, n: n / 100
+    )
+    pair = bounded._privacy_map(Space("i32", "absolute"), table, d_in)
+    assert pair(0) == (0.0, 0.0)
+    assert pair(3) == (1.0, 0.03)
+    assert pair(4) == pair(d_in) == (1.0, 0.25)
+    if beyond:
+        assert pair(20) == (1.0, 0.25)
+    else:
+        with pytest.raises(ValueError, match="designed for"):
+            pair(20)
+
+
+def test_what_only_looks_like_a_space_is_refused():
+    domain, metric = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    assert space_of(domain, metric) == Space("f64", "absolute")
+    with pytest.raises(ValueError, match="must be an OpenDP domain"):
+        space_of(str(domain), metric)
+    with pytest.raises(ValueError, match="must be an OpenDP metric"):
+        space_of(domain, str(metric))
 
 
 @pytest.mark.parametrize("ends", [(-1, 5), (0, 256), (0, 2**60)])
@@ -35,57 +77,6 @@ def test_a_range_must_fit_its_type(ends):
     with pytest.raises(ValueError, match="range"):
         bounded._range(dp.atom_domain(T="u8"), Space("u8", "absolute"), ends)
     assert bounded._range(dp.atom_domain(T="u8"), Space("u8", "absolute"), (0, 255)) == (0, 255)
-
-
-def test_whole_answers_from_real_noise_are_clamped_before_and_rounded_after():
-    asked, says = [], [-0.7, 2.4, 2.5, -0.5, 10.9, 9.5]
-
-    def draw(x):
-        asked.append(x)
-        return says[len(asked) - 1]
-
-    ends = SimpleNamespace(low=0.0, high=10.0)
-    table = SimpleNamespace(problem=ends, kind="real", releaser=lambda: draw)
-    release = bounded._releaser(Space("i32", "absolute"), table)
-    assert [release(x) for x in (-5, 0, 3, 10, 11, 7)] == [0, 2, 3, 0, 10, 10]
-    assert asked == [0.0, 0.0, 3.0, 10.0, 10.0, 7.0]
-    whole = SimpleNamespace(problem=ends, kind="integer", releaser=lambda: draw)
-    assert bounded._releaser(Space("i32", "absolute"), whole) is draw
-    assert bounded._releaser(Space("f64", "absolute"), table) is draw
-
-
-def test_nothing_released_costs_nothing():
-    assert compose([], epsilon=0.5) == (0.5, 0.0)
-    assert compose([], delta=0.25) == (0.0, 0.25)
-
-
-def test_a_release_without_epsilon_can_be_composed():
-    pytest.importorskip("dp_accounting")
-    free = composing._Priced(("a",), 0.0, 0.125, None)
-    some = composing._Priced(("b",), 1.0, 0.0, None)
-    total = composing._distribution([(free, 1), (some, 1)])
-    assert float(total.get_delta_for_epsilon(1.01)) == pytest.approx(0.125, rel=1e-2)
-    only = composing._distribution([(free, 2)])
-    assert float(only.get_delta_for_epsilon(0.01)) == pytest.approx(1 - 0.875**2, rel=1e-2)
-
-
-def test_lower_hulls_by_the_definition():
-    rng = random.Random(4)
-    for count in (1, 2, 3, 5, 8) * 12:
-        x = sorted(rng.sample(range(1, 40), count))
-        y = [rng.randrange(-20, 2) for _ in x]
-        found = composing._lower_hull(np.array(x, float), np.array(y, float))
-        points = [(0, 1), *zip(x, y, strict=True)]
-        expected = []
-        for i in range(1, len(points)):
-            between = itertools.product(points[:i], points[i + 1 :])
-            px, py = points[i]
-            above = any(
-                (py - ly) * (rx - lx) >= (ry - ly) * (px - lx) for (lx, ly), (rx, ry) in between
-            )
-            if not above:
-                expected.append(i - 1)
-        assert found == expected
 
 
 def test_what_opendp_does_not_hand_over_is_not_used(monkeypatch):
