@@ -10,8 +10,14 @@ from typing import Any
 import click
 import numpy as np
 
-from opendp_optimal.cli.plots import draw_bars, draw_shapes, new_figure, save_figure
-from opendp_optimal.cli.shapes import rivals, shape_of
+from opendp_optimal.cli.plots import (
+    draw_bars,
+    draw_shapes,
+    new_figure,
+    rivals,
+    save_figure,
+    shape_of,
+)
 from opendp_optimal.cli.solve import find
 from opendp_optimal.cli.terminal import (
     figure,

@@ -1,17 +1,31 @@
-"""``opendp-optimal show``: what the noise looks like, beside the usual ones."""
+"""``opendp-optimal show``: what the noise looks like, beside the usual ones or by answer."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
 import click
 import numpy as np
+import numpy.typing as npt
+from click.core import ParameterSource
 
-from opendp_optimal.cli.bounded import bounded_options, show_family
-from opendp_optimal.cli.plots import draw_shapes, new_figure, save_figure
-from opendp_optimal.cli.shapes import Shape, bars, rivals, shape_of
-from opendp_optimal.cli.solve import find
+import opendp_optimal
+from opendp_optimal.cli.plots import (
+    COLOURS,
+    Shape,
+    bars,
+    draw_shapes,
+    new_figure,
+    rivals,
+    save_figure,
+    shape_of,
+)
+from opendp_optimal.cli.solve import find, noted, verdict
 from opendp_optimal.cli.terminal import (
     figure,
-    figure_down,
     gap_option,
     integer_option,
     json_option,
@@ -21,6 +35,13 @@ from opendp_optimal.cli.terminal import (
     print_json,
     target,
 )
+from opendp_optimal.table import NoiseTable
+from opendp_optimal.table.base import Table
+from opendp_optimal.table.bounded import BoundedTable
+
+BOUNDED_GAP = 1e-2
+MOST_ANSWERS = 9
+"""So many answers are shown, as in Figure 5 of Selvi, Liu and Wiesemann."""
 
 
 @click.command()
@@ -28,7 +49,16 @@ from opendp_optimal.cli.terminal import (
 @loss_option
 @integer_option
 @gap_option
-@bounded_options
+@click.option(
+    "--range",
+    "ends",
+    type=(float, float),
+    metavar="LOW HIGH",
+    help="Show noise that depends on the answer, for answers within LOW and HIGH.",
+)
+@click.option("--sensitivity", type=float, help="How far neighbours are apart; with --range.")
+@click.option("--bins", type=click.IntRange(min=1), help="Equal bins; with --range.")
+@click.option("--cap", type=float, help="Bound the loss at every answer; with --range.")
 @plot_option
 @json_option
 def show(
@@ -48,60 +78,146 @@ def show(
 
     With --range, show the family of noises that depend on the answer.
     """
+    table: Table
     if ends is not None:
-        show_family(
-            epsilon,
-            delta,
-            loss=loss,
-            ends=ends,
-            sensitivity=sensitivity,
-            whole=integer_sensitivity,
+        table = noted(
+            opendp_optimal.solve_bounded,
+            epsilon=epsilon,
+            delta=delta,
+            sensitivity=_apart(sensitivity, integer_sensitivity),
+            range=ends,
             bins=bins,
+            loss=loss,
             cap=cap,
-            gap=gap,
-            plot=plot,
-            as_json=as_json,
+            integer=integer_sensitivity is not None,
+            gap=_given("gap", gap, BOUNDED_GAP),
         )
-        return
-    if sensitivity is not None or bins is not None or cap is not None:
+    elif sensitivity is not None or bins is not None or cap is not None:
         raise click.UsageError("--sensitivity, --bins and --cap need --range")
-    table = find(epsilon, delta, loss, integer_sensitivity, gap)
-    own = shape_of(table)
-    shapes = [own, *rivals(table, own.edges)]
-    if as_json:
-        print_json(
-            {
-                **table.summary(),
-                "edges": own.edges.tolist(),
-                "density": {shape.name: shape.density.tolist() for shape in shapes},
-            }
-        )
     else:
-        for line in lines(shapes):
+        table = find(epsilon, delta, loss, integer_sensitivity, gap)
+    shown = view(table)
+    if as_json:
+        print_json({**table.summary(), **shown.facts})
+    else:
+        for line in shown.lines:
             click.echo(line)
-        click.echo(
-            f"\nexpected {table.loss.name} loss {figure(table.upper)}, no mechanism below "
-            f"{figure_down(table.lower)} (gap {100 * table.gap:.3g} %)"
-        )
     if plot is not None:
-        picture, (axis,) = new_figure(7.5, 4.5)
-        draw_shapes(axis, [_middle(shape, own) for shape in shapes])
-        axis.set_title(f"epsilon {epsilon:g}, delta {delta:g}, {table.loss.name}", loc="left")
-        save_figure(picture, plot)
+        save_figure(shown.picture(), plot)
         note(f"saved {plot}")
 
 
-def lines(shapes: list[Shape], width: int = 72) -> list[str]:
-    """Return a small plot in characters: one line for each shape, and an axis."""
-    own = _middle(shapes[0], shapes[0])
-    cut = [_middle(shape, shapes[0]) for shape in shapes]
-    top = float(np.max(own.density))
+def _apart(sensitivity: float | None, whole: int | None) -> float:
+    """Return how far neighbours are apart, by whichever option says so."""
+    if sensitivity is not None and whole is None:
+        return sensitivity
+    if whole is not None and sensitivity is None:
+        return float(whole)
+    raise click.UsageError("--range needs either --sensitivity or --integer")
+
+
+def _given(option: str, value: float, default: float) -> float:
+    """Return what was given, or else another default."""
+    source = click.get_current_context().get_parameter_source(option)
+    return default if source == ParameterSource.DEFAULT else value
+
+
+@dataclass(frozen=True)
+class View:
+    """What there is to see of a table: facts beside its summary, lines, and a picture."""
+
+    facts: dict[str, Any]
+    lines: list[str]
+    picture: Callable[[], Any]
+
+
+@singledispatch
+def view(table: Table) -> View:
+    """Return what is shown of a table; each kind adds its own."""
+    raise TypeError(f"there is no view of {type(table).__name__}")
+
+
+@view.register
+def _noise(table: NoiseTable) -> View:
+    own = shape_of(table)
+    shapes = [own, *rivals(table, own.edges)]
+    cut = [_middle(shape, own) for shape in shapes]
+
+    def picture() -> Any:
+        drawn, (axis,) = new_figure(7.5, 4.5)
+        draw_shapes(axis, cut)
+        title = f"epsilon {table.epsilon:g}, delta {table.delta:g}, {table.loss.name}"
+        axis.set_title(title, loc="left")
+        return drawn
+
+    density = {shape.name: shape.density for shape in shapes}
+    lines = [*characters(cut, 72, "0"), "", verdict(table)]
+    return View({"edges": own.edges, "density": density}, lines, picture)
+
+
+@view.register
+def _family(table: BoundedTable) -> View:
+    answers, outputs, chances = table.family()
+    edges = _edges(outputs)
+    densities = chances / np.diff(edges)
+    rows = np.linspace(0, len(answers) - 1, min(MOST_ANSWERS, len(answers))).round().astype(int)
+    chosen = sorted(set(rows.tolist()))
+    shapes = [Shape(figure(float(answers[x]), 4), edges, densities[x]) for x in chosen]
+
+    def picture() -> Any:
+        return _panels(table, shapes, [float(answers[x]) for x in chosen])
+
+    largest = table.largest_conditional_loss
+    facts = {
+        "largest_conditional_loss": largest,
+        "answers": answers,
+        "outputs": outputs,
+        "chances": chances,
+    }
+    lines = [
+        "what is released, by answer:",
+        *characters(shapes, 64),
+        "",
+        f"{verdict(table)}; at most {figure(largest)} at any one answer",
+    ]
+    return View(facts, lines, picture)
+
+
+def characters(shapes: list[Shape], width: int, middle: str = "") -> list[str]:
+    """Return a small plot in characters: one line for each shape, and an axis.
+
+    The first shape is the highest, if ``middle`` names what is in the middle of the axis.
+    """
+    highest = shapes[:1] if middle else shapes
+    top = max(float(np.max(shape.density)) for shape in highest)
     label = max(len(shape.name) for shape in shapes)
-    rows = [f"{shape.name.rjust(label)} {bars(shape, top, width)}" for shape in cut]
-    low, high = f"{own.edges[0]:.3g}", f"{own.edges[-1]:.3g}"
-    gap = width - len(low) - len(high) - 1
-    axis = " " * (label + 1) + low + "0".center(gap) + high
-    return [*rows, axis]
+    rows = [f"{shape.name.rjust(label)} {bars(shape, top, width)}" for shape in shapes]
+    low, high = f"{shapes[0].edges[0]:.3g}", f"{shapes[0].edges[-1]:.3g}"
+    between = width - len(low) - len(high)
+    gap = middle.center(between - 1) if middle else " " * max(1, between)
+    return [*rows, " " * (label + 1) + low + gap + high]
+
+
+def _panels(table: BoundedTable, shapes: list[Shape], answers: list[float]) -> Any:
+    """Draw the density of the error at some answers, one panel each."""
+    side = int(np.ceil(np.sqrt(len(shapes))))
+    picture, axes = new_figure(3.0 * side, 2.2 * side, side, -(-len(shapes) // side))
+    top = 1.05 * max(float(shape.density.max()) for shape in shapes)
+    span = table.problem.high - table.problem.low
+    for axis, shape, answer in zip(axes, shapes, answers, strict=False):
+        errors = shape.edges - answer
+        axis.stairs(shape.density, errors, fill=True, color=COLOURS["optimal"], alpha=0.6)
+        axis.axvline(0, color="#444444", linewidth=0.8)
+        axis.set_xlim(-span, span)
+        axis.set_ylim(0, top)
+        axis.set_title(f"answer {shape.name}", fontsize=9, loc="left")
+    for axis in axes[len(shapes) :]:
+        axis.set_visible(False)
+    picture.suptitle(
+        f"epsilon {table.epsilon:g}, delta {table.delta:g}, sensitivity "
+        f"{table.problem.sensitivity:g}: noise by answer"
+    )
+    return picture
 
 
 def _middle(shape: Shape, own: Shape) -> Shape:
@@ -110,3 +226,10 @@ def _middle(shape: Shape, own: Shape) -> Shape:
     low = int(np.searchsorted(cumulative, 5e-5 * cumulative[-1]))
     high = int(np.searchsorted(cumulative, (1 - 5e-5) * cumulative[-1]))
     return Shape(shape.name, shape.edges[low : high + 2], shape.density[low : high + 1])
+
+
+def _edges(places: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the middles between places, and as much again at both ends."""
+    middles = (places[1:] + places[:-1]) / 2
+    first, last = 2 * places[0] - middles[0], 2 * places[-1] - middles[-1]
+    return np.concatenate([[first], middles, [last]])

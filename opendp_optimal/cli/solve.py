@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
@@ -24,6 +25,9 @@ from opendp_optimal.cli.terminal import (
     working,
 )
 from opendp_optimal.table import NoiseTable
+from opendp_optimal.table.base import Table
+
+T = TypeVar("T")
 
 
 @click.command()
@@ -67,20 +71,34 @@ def find(
     *,
     cache: bool = True,
 ) -> NoiseTable:
-    """Solve or load a table; a gap that was not reached is a note, not a warning."""
+    """Solve or load a table of additive noise."""
+    return noted(
+        opendp_optimal.solve,
+        epsilon=epsilon,
+        delta=delta,
+        loss=loss,
+        integer_sensitivity=integer_sensitivity,
+        gap=gap,
+        cache=cache,
+    )
+
+
+def noted(solve: Callable[..., T], **asked: Any) -> T:
+    """Solve or load a table of any kind; a gap that was not reached is a note, not a warning."""
     with warnings.catch_warnings(record=True) as caught, working("solving"):
         warnings.simplefilter("always")
-        table = opendp_optimal.solve(
-            epsilon=epsilon,
-            delta=delta,
-            loss=loss,
-            integer_sensitivity=integer_sensitivity,
-            gap=gap,
-            cache=cache,
-        )
+        table = solve(**asked)
     for warning in caught:
         note(f"note: {warning.message}")
     return table
+
+
+def verdict(table: Table) -> str:
+    """Return the certified interval in words."""
+    return (
+        f"expected {table.loss.name} loss {figure(table.upper)}, no mechanism below "
+        f"{figure_down(table.lower)} (gap {100 * table.gap:.3g} %)"
+    )
 
 
 def _show(name: str, value: Any) -> str:

@@ -8,8 +8,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import click
@@ -17,12 +16,12 @@ import click
 from opendp_optimal.cli.terminal import (
     FAILED,
     GAP_NOT_REACHED,
-    console,
     gap_option,
     json_option,
     listed,
     note,
     print_json,
+    progress_bar,
 )
 from opendp_optimal.table import store as tables
 
@@ -112,16 +111,18 @@ def warm(
 
 
 def run(grid: Sequence[Job], jobs: int) -> list[Outcome]:
-    """Do all jobs in several processes, with a progress bar on stderr."""
-    outcomes = []
+    """Do all jobs in several processes, with a bar on stderr, or a line each."""
+    outcomes: list[Outcome] = []
     # Workers are stopped at once on Ctrl-C: a table appears in the cache in one step or not at all.
     with (
         multiprocessing.get_context("spawn").Pool(min(jobs, len(grid)), _ignore_interrupts) as pool,
-        _bar(len(grid)) as advance,
+        progress_bar("tables", len(grid)) as advance,
     ):
         for outcome in pool.imap_unordered(attempt, grid):
             outcomes.append(outcome)
-            advance(outcome)
+            advance()
+            if not sys.stderr.isatty():
+                note(_line(len(outcomes), len(grid), outcome))
     return sorted(outcomes, key=lambda o: grid.index(o.job))
 
 
@@ -160,24 +161,10 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-@contextmanager
-def _bar(total: int) -> Iterator[Callable[[Outcome], None]]:
-    if not sys.stderr.isatty():
-        done = itertools.count(1)
-
-        def line(outcome: Outcome) -> None:
-            job = outcome.job
-            kind = "real" if job.integer_sensitivity is None else f"int {job.integer_sensitivity}"
-            note(
-                f"{next(done)}/{total} {kind} {job.loss} epsilon {job.epsilon:g} delta "
-                f"{job.delta:g}: {outcome.status} ({outcome.seconds:.2f} s)"
-            )
-
-        yield line
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console(stderr=True)) as progress:
-        task = progress.add_task("tables", total=total)
-        yield lambda outcome: progress.advance(task)
+def _line(number: int, total: int, outcome: Outcome) -> str:
+    job = outcome.job
+    kind = "real" if job.integer_sensitivity is None else f"int {job.integer_sensitivity}"
+    return (
+        f"{number}/{total} {kind} {job.loss} epsilon {job.epsilon:g} delta "
+        f"{job.delta:g}: {outcome.status} ({outcome.seconds:.2f} s)"
+    )
