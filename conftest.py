@@ -35,6 +35,18 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.addaudithook(_start_no_process)
 
 
+SLOW = ("tests/attacks/", "tests/reproduce/", "docs/reproduce/")
+"""Folders that take long as a whole: attacks in depth, and the papers' experiments."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of those folders."""
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
+
+
 def _start_no_process(event: str, arguments: object) -> None:
     if event in ("subprocess.Popen", "os.fork", "os.posix_spawn") and _now_testing:
         raise RuntimeError("a test that starts a process must be marked: pytest.mark.process")

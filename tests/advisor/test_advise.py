@@ -111,6 +111,7 @@ def test_more_budget_never_costs_more() -> None:
     assert losses == sorted(losses, reverse=True)
 
 
+@pytest.mark.slow
 def test_use_gaussian_from_some_number_of_releases_on() -> None:
     one = advise(epsilon=1.0, delta=1e-6, loss="l2")
     count = one.gaussian_from
@@ -156,6 +157,7 @@ def test_large_ranges_are_remarked_on_and_bounded_by_the_theorem() -> None:
     assert advice.lower < advice.best.loss
 
 
+@pytest.mark.slow
 def test_plain_values_and_text() -> None:
     advice = advise(epsilon=1.0, delta=1e-3, integer=True)
     plain = advice.as_dict()

@@ -200,6 +200,7 @@ def cost(loss, error):
 
 
 @pytest.mark.parametrize("number", range(len(REQUESTS)))
+@pytest.mark.slow
 def test_ranking_agrees_with_simulation(number: int) -> None:
     dp.enable_features("contrib")
     rng = np.random.default_rng(number)

@@ -117,6 +117,7 @@ def test_shown_densities_are_densities(run: Run, arguments: tuple[str, ...]) -> 
     assert ("gaussian" in shown["density"]) == (len(arguments) > 1)
 
 
+@pytest.mark.slow
 def test_compare(run: Run, tmp_path: Path) -> None:
     picture = tmp_path / "losses.png"
     result = run("compare", "5", "0.25", "--json", "--plot", str(picture))
@@ -137,6 +138,7 @@ def test_compare(run: Run, tmp_path: Path) -> None:
     assert "discrete laplace" in [row["mechanism"] for row in whole]
 
 
+@pytest.mark.slow
 def test_warm_is_resumable(run: Run, own_cache: Path) -> None:
     # Targets that no bundled table answers.
     grid = ("warm", "--epsilon", "0.71,1.03", "--delta", "1.5e-3", "--integer", "2", "--jobs", "2")

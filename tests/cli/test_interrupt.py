@@ -11,6 +11,7 @@ import pytest
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.process
 def test_ctrl_c_during_warm(tmp_path: Path) -> None:
     epsilons = ",".join(str(0.31 + 0.01 * i) for i in range(60))
     command = [sys.executable, "-c", "from opendp_optimal.cli import main; main()"]

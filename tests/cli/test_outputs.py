@@ -80,6 +80,7 @@ def test_every_picture_is_checked_before_any_work(tmp_path, monkeypatch, capsys)
             assert not capsys.readouterr().out
 
 
+@pytest.mark.process
 def test_the_package_runs_as_a_module(tmp_path: Path):
     command = [sys.executable, "-m", "opendp_optimal", "cache", "path", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)

@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.process
+
 IMPORT = "import opendp_optimal, sys; print(*(m.partition('.')[0] for m in sys.modules))"
 RELEASE = """
 import sys

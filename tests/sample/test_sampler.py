@@ -163,6 +163,7 @@ def test_arguments():
     assert isinstance(table.sample(), float)
 
 
+@pytest.mark.process
 def test_forked_processes_draw_different_words():
     read, write = os.pipe()
     child = os.fork()

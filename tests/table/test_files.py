@@ -33,6 +33,7 @@ def test_tables_have_the_permissions_of_any_new_file(mask):
 
 
 @needs_posix
+@pytest.mark.process
 def test_a_pipe_or_a_device_named_like_a_table_is_passed_over():
     directory = cache.cache_directory()
     directory.mkdir(parents=True)

@@ -236,6 +236,7 @@ def test_an_interrupt_leaves_nothing_half_written(monkeypatch):
     assert list(cache.cache_directory().iterdir()) == []
 
 
+@pytest.mark.process
 def test_several_processes_write_at_once(own_cache):
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         results = pool.starmap(_solve_for_real, [(0.77, 0.03)] * 8)
@@ -251,6 +252,7 @@ def _solve_for_real(epsilon, delta):
     return solve(epsilon, delta, gap=0.05).upper
 
 
+@pytest.mark.process
 def test_killed_writers_lose_nothing(own_cache):
     """Kill a process that stores tables without pause; the directory stays usable."""
     table = solve(**ASKED, gap=0.01)
@@ -301,6 +303,7 @@ def test_bundled_tables_are_there_and_prove_themselves():
         assert cache.file_name(table.problem) == place.name
 
 
+@pytest.mark.process
 def test_common_targets_need_no_solver():
     code = (
         "import sys, opendp_optimal as oo\n"

@@ -44,6 +44,7 @@ def test_real_answers_and_priors():
     assert known["bounded laplace + remap"].loss < flat["bounded laplace + remap"].loss
 
 
+@pytest.mark.slow
 def test_small_noise_on_a_long_range_is_left_alone():
     assert proposed(epsilon=5.0, bounds=(0.0, 1000.0)) == ({}, [])
     assert proposed(epsilon=5.0, integer=True, bounds=(0, 10**6)) == ({}, [])
@@ -59,6 +60,7 @@ def test_the_theorem_agrees_with_the_certified_bound(loss):
     assert certified == pytest.approx(by_theorem, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_losses_of_the_calls(integers):
     dp.enable_features("contrib")
     request = Request(epsilon=0.5, delta=1e-2, integer=True, bounds=(0, 6))

@@ -33,6 +33,7 @@ def near_border(users, rng):
 
 @pytest.mark.parametrize("privacy", ["cgp", "gp"])
 @pytest.mark.parametrize("method", ["point", "distance"])
+@pytest.mark.slow
 def test_lemma_5_2(method, privacy):
     """All decisions of PIE-NI are right except with probability beta_0 (a quarter of beta)."""
     rng = np.random.default_rng(52)  # places of simulated users

@@ -54,6 +54,7 @@ def test_releases_stay_within_their_range(noise):
 
 
 @pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.slow
 def test_with_a_large_budget_releases_are_accurate(noise):
     made = Releases(plan(noise, 8.0, 1e-3, 1))
     assert abs(made.number(0.3, sensitivity=0.01, low=0, high=1) - 0.3) < 0.1

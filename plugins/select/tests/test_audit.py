@@ -27,6 +27,7 @@ def chain_with_scale(line, epsilon, k, scale):
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])
+@pytest.mark.slow
 def test_the_real_chain_is_not_refuted(line, k):
     """False alarm at most 1e-6 per case."""
     meas = make_multi_selection(*line, 1.0, k)
@@ -38,6 +39,7 @@ def test_the_real_chain_is_not_refuted(line, k):
     assert report.proven > 0.6
 
 
+@pytest.mark.slow
 def test_a_wrong_scale_is_refuted(line):
     """Noise a third too small, claimed as epsilon = 1: the same audit must fail it."""
     wrong = chain_with_scale(line, 1.0, 3, scale=1 / 1.5)

@@ -31,6 +31,7 @@ def optimum_one():
     return optimal_ring(2, epsilon=1.0, tolerance=2e-3)
 
 
+@pytest.mark.slow
 def test_paper_laplace_is_beaten_at_three_eighths(optimum_small, golden):
     """Appendix A.4 prints 0.72 against 0.75; both are about 0.01 above the exact values."""
     printed = golden["ring, k = 2, epsilon = 3/8"]
@@ -47,6 +48,7 @@ def test_paper_laplace_is_beaten_at_three_eighths(optimum_small, golden):
     assert optimum_small.upper <= by_hand + 1e-4
 
 
+@pytest.mark.slow
 def test_paper_laplace_is_almost_optimal_at_one(optimum_one):
     """Equal to the two digits of the figure: the certified optimum is 0.2 % lower."""
     laplace = laplace_ring(2, epsilon=1.0)[0]
@@ -151,6 +153,7 @@ def test_enclosures_at_the_ends_of_the_range(k):
 
 
 @pytest.mark.parametrize(("k", "epsilon"), [(1, 0.5), (1, 2.0), (1, 8.0), (2, 6.0), (3, 1.0)])
+@pytest.mark.slow
 def test_enclosures_contain_what_laplace_reaches(k, epsilon):
     optimum = optimal_ring(k, epsilon=epsilon, tolerance=0.05, cells=12, max_programmes=600)
     laplace = laplace_ring(k, epsilon=epsilon)[0]

@@ -195,6 +195,7 @@ def test_a_failure_inside_shows_nothing_and_the_service_goes_on():
         assert post(number, GOOD)[0] == 200
 
 
+@pytest.mark.process
 def test_two_processes(tmp_path):
     """The command that serves, as a process of its own, and a client here."""
     path = tmp_path / "inns.csv"
