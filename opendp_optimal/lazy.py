@@ -17,7 +17,7 @@ def lazy_face(
 
     :param package: its ``__name__``.
     :param names: the public names by the module they are defined in; "name as other" for one
-        that has another name there.
+        that has another name there. A module may be named like a function.
 
     >>> find, names, public = lazy_face("some_package", {"math": ["sqrt as root"]})
     >>> find("root")(9.0), public
@@ -34,7 +34,10 @@ def lazy_face(
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, own = homes[name]
-        return getattr(import_module(module), own)
+        try:
+            return getattr(import_module(module), own)
+        except AttributeError:
+            return import_module(f"{module}.{own}")
 
     return find, lambda: public, public
 

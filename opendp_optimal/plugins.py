@@ -199,7 +199,7 @@ def load() -> Plugins:
 
     :returns: the plugins, what they add, and the failures.
     """
-    from opendp_optimal.losses.names import add_loss
+    from opendp_optimal.losses.base import add_loss
     from opendp_optimal.measure._opendp import enroll
     from opendp_optimal.table.store import add_directory
 
@@ -281,10 +281,8 @@ def _mechanism(make: Any, *, name: str | None = None) -> tuple[str, Any]:
 def _loss(loss: Any) -> tuple[str, Any]:
     from opendp_optimal.losses.base import Loss
 
-    if not isinstance(loss, Loss) or not loss.custom:
+    if not isinstance(loss, Loss) or loss.function is None:
         raise ValueError(f"loss ({loss!r}) must be a Loss with a function")
-    if loss.name in ("l1", "l2") or loss.name.startswith("pinball"):
-        raise ValueError(f"name {loss.name!r} is a built-in loss of {OWN}")
     return loss.name, loss
 
 

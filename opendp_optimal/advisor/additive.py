@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from opendp_optimal import known
 from opendp_optimal.advisor.request import (
     Bound,
     Call,
@@ -22,7 +23,6 @@ from opendp_optimal.advisor.request import (
 from opendp_optimal.budget import shares as accounting
 from opendp_optimal.errors import CertificateError, GapWarning, SolverError
 from opendp_optimal.exact.numbers import float_down
-from opendp_optimal.known import law as moments
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.problem.noise import MIN_EPSILON
 from opendp_optimal.search import noise as engine
@@ -55,9 +55,9 @@ def _laplace(request: Request) -> Iterator[Candidate]:
     each = accounting.laplace_share(request.epsilon, request.delta, request.releases, size)
     scale = request.sensitivity / each
     if request.integer:
-        loss = moments.discrete_laplace_loss(each / request.sensitivity, request.loss)
+        loss = known.Geometric(each / request.sensitivity).expected_loss(request.loss)
     else:
-        loss = moments.real_loss("laplace", each, 0.0, request.loss, request.sensitivity)
+        loss = known.Laplace(each).expected_loss(request.loss, request.sensitivity)
     yield Candidate(
         name="discrete laplace" if request.integer else "laplace",
         loss=loss,
@@ -70,8 +70,8 @@ def _laplace(request: Request) -> Iterator[Candidate]:
 def _staircase(request: Request) -> Iterator[Proposal]:
     each = accounting.pure_share(request.epsilon, request.delta, request.releases)
     # Pure tables are made for the two losses whose best staircase is known.
-    known = request.loss.function is None and request.loss.name in ("l1", "l2")
-    shape = "l2" if moments.power(request.loss) == 2 else "l1"
+    optimal = request.loss.endless
+    shape = request.loss.like
     if MIN_EPSILON <= each < LONG_STAIRCASE and not request.integer:
         loss = _staircase_loss(each, request)
     else:
@@ -85,16 +85,17 @@ def _staircase(request: Request) -> Iterator[Proposal]:
         loss=loss,
         make=_optimal(request, each, 0.0, parse(shape)),
         epsilon=each,
-        note="optimal pure noise" if known else "",
+        note="optimal pure noise" if optimal else "",
     )
-    if request.delta == 0 and known:
+    if request.delta == 0 and optimal:
         whole = _solved(request.epsilon, 0.0, shape, request)
         if not isinstance(whole, str):
             yield from _bound(whole, request)
 
 
 def _staircase_loss(epsilon: float, request: Request) -> float:
-    return moments.real_loss("staircase", epsilon, 0.0, request.loss, request.sensitivity)
+    loss, unit = request.loss, request.sensitivity
+    return known.expected_loss("staircase", epsilon, 0.0, loss, unit=unit)
 
 
 def _missing(name: str, reason: str) -> Remark:
@@ -106,10 +107,10 @@ def _gaussian(request: Request) -> Candidate:
     if request.integer:
         size = int(request.sensitivity)
         sigma = accounting.discrete_gaussian_scale(epsilon, delta, count, size)
-        loss = moments.discrete_gaussian_loss(sigma, request.loss)
+        loss = known.DiscreteGaussian(sigma).expected_loss(request.loss)
     else:
         sigma = accounting.gaussian_scale(epsilon, delta, count) * request.sensitivity
-        loss = moments.gaussian_loss(sigma, request.loss)
+        loss = known.Gaussian(1.0).expected_loss(request.loss, sigma)
     return Candidate(
         name="gaussian",
         loss=loss,
@@ -125,7 +126,7 @@ def _canonical(request: Request) -> Candidate:
     epsilon, delta = accounting.share(request.epsilon, request.delta, request.releases)
     return Candidate(
         name="canonical",
-        loss=moments.real_loss("tulap", epsilon, delta, request.loss, request.sensitivity),
+        loss=known.Tulap(epsilon, delta).expected_loss(request.loss, request.sensitivity),
         make=_opendp("canonical_noise", d_in=request.distance, d_out=(epsilon, delta)),
         epsilon=epsilon,
         delta=delta,
@@ -133,7 +134,7 @@ def _canonical(request: Request) -> Candidate:
 
 
 def _table(request: Request) -> Iterator[Proposal]:
-    loss = moments.scaled(request.loss, 1.0 if request.integer else request.sensitivity)
+    loss = request.loss.scaled(1.0 if request.integer else request.sensitivity)
     whole = _solved(request.epsilon, request.delta, loss, request)
     if isinstance(whole, str):
         yield _missing("optimal table", whole)
@@ -169,7 +170,7 @@ def _bound(table: NoiseTable, request: Request) -> Iterator[Bound]:
     """What a table proves of all noise; for several releases, of each of them alone."""
     if request.integer and table.kind != "integer":
         return  # real noise must hide more
-    power = 0 if table.kind == "integer" else moments.power(request.loss)
+    power = 0 if table.kind == "integer" else request.loss.power
     value = float_down(Fraction(table.lower) * Fraction(request.sensitivity) ** power)
     note = "all additive noise" + (", each release alone" if request.releases > 1 else "")
     yield Bound(value=value, additive=True, note=note)
@@ -186,7 +187,7 @@ def _solved(epsilon: float, delta: float, loss: str | Loss, request: Request) ->
     if request.integer:
         whole = integer_sensitivity(epsilon, request.sensitivity)
         if whole is None and isinstance(loss, Loss):
-            loss = moments.scaled(loss, request.sensitivity)
+            loss = loss.scaled(request.sensitivity)
     return _solved_once(epsilon, delta, loss, whole, request.gap)
 
 
@@ -217,25 +218,24 @@ def _unit(table: NoiseTable, request: Request) -> float:
     """What a loss of a table's noise amounts to in the query's units."""
     if table.kind == "integer":
         return 1.0
-    power = moments.power(request.loss)
+    power = request.loss.power
     return float(request.sensitivity**power) if power else 1.0
 
 
 def _table_loss(table: NoiseTable, request: Request) -> float:
-    loss, power = request.loss, moments.power(request.loss)
+    loss, power = request.loss, request.loss.power
     if power:
-        name = "l2" if power == 2 else "l1"
         # Noise without end is symmetric and knows two losses; pinball losses are half of l1 there.
         exact = table.tail is None
-        mean = table.mean_loss(loss) if exact else moments.even(loss) * table.mean_loss(name)
+        mean = table.mean_loss(loss) if exact else loss.even * table.mean_loss(loss.like)
         return mean * _unit(table, request)
     if table.tail is None:
         unit = 1.0 if table.kind == "integer" else request.sensitivity
-        return table.mean_loss(moments.scaled(loss, unit))
+        return table.mean_loss(loss.scaled(unit))
     if table.kind == "real":
         return _staircase_loss(table.epsilon, request)
     if table.cells == 1:
-        return moments.discrete_laplace_loss(table.epsilon, loss)
+        return known.Geometric(table.epsilon).expected_loss(loss)
     return math.inf
 
 
@@ -250,6 +250,6 @@ def _optimal(request: Request, epsilon: float, delta: float, loss: Loss) -> Call
         {
             "d_in": request.distance,
             "d_out": budget(epsilon, delta),
-            "loss": loss if loss.custom else loss.name,
+            "loss": loss,
         },
     )

@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from opendp_optimal.advisor.request import Bound, Candidate, Proposal, Remark, Request
-from opendp_optimal.losses.base import Loss
-from opendp_optimal.losses.names import loss_of
+from opendp_optimal.losses.base import Loss, loss_of
 
 MOST_COUNTED = 4096
 """Up to how many releases the Gaussian is waited for."""

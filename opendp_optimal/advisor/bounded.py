@@ -63,7 +63,7 @@ def _optimal(request: Request, epsilon: float, delta: float) -> Call:
         "d_in": request.distance,
         "d_out": budget(epsilon, delta),
         "range": request.ends,
-        "loss": loss if loss.custom else loss.name,
+        "loss": loss,
     }
     if request.prior is not None:
         arguments["prior"] = request.prior

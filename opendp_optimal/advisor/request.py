@@ -147,10 +147,11 @@ class Call:
 
     def __str__(self) -> str:
         """The call in words; what has no short text is called by the name of its argument."""
-        given = (
-            f"{name}={name if name == 'prior' or isinstance(value, Loss) else repr(value)}"
+        texts = {
+            name: value.spelling if isinstance(value, Loss) else repr(value)
             for name, value in self.arguments.items()
-        )
+        }
+        given = (f"{name}={name if name == 'prior' else text}" for name, text in texts.items())
         function = self.place.partition(":")[2]
         return f"{self.face}.{function}({', '.join(['input_domain', 'input_metric', *given])})"
 

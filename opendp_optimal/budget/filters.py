@@ -13,9 +13,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-from scipy.special import erfcx, log_ndtr, ndtr
-
+from opendp_optimal import known
 from opendp_optimal.checks import fraction, moderate, positive, share
 from opendp_optimal.exact.halving import largest, least
 
@@ -261,26 +259,7 @@ def gaussian_delta(epsilon: float, total: float, *, distance: float) -> float:
     """
     if total <= 0.0 or distance <= 0.0:
         return 0.0
-    sigma = math.sqrt(0.5 / total)
-    half, shift = distance / (2.0 * sigma), epsilon * sigma
-    if half - shift > 5.0:
-        second = math.exp(epsilon * distance + float(log_ndtr(-half - shift)))
-        return max(0.0, float(ndtr(half - shift)) - second)
-    # Both terms are the density at half - shift times a Mills ratio m; where the ratios are close,
-    # their difference is the integral of -m'(x) = 1 - x m(x), in which nothing cancels.
-    if half > 1.0:
-        difference = float(_mills(shift - half) - _mills(shift + half))
-    else:
-        x = shift + half * _NODES
-        difference = half * float(_WEIGHTS @ (1.0 - x * _mills(x)))
-    return difference * math.exp(-0.5 * (half - shift) ** 2) / math.sqrt(2.0 * math.pi)
-
-
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
-
-
-def _mills(x: Any) -> Any:
-    return math.sqrt(math.pi / 2.0) * erfcx(np.asarray(x) / math.sqrt(2.0))
+    return known.gaussian_delta(math.sqrt(0.5 / total) / distance, epsilon * distance)
 
 
 def _small(delta: Any) -> float:

@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from opendp_optimal import known
 from opendp_optimal.budget.theorems import (
     composed_delta,
     concentrated_delta,
@@ -22,7 +23,6 @@ from opendp_optimal.budget.theorems import (
 )
 from opendp_optimal.exact.halving import largest
 from opendp_optimal.exact.numbers import float_down
-from opendp_optimal.known import real as baselines
 
 SHARE = 0.5
 """The part of delta that is divided among (epsilon, delta)-private releases."""
@@ -101,7 +101,7 @@ def laplace_share(epsilon: float, delta: float, count: int, sensitivity: int | N
 @lru_cache(maxsize=4096)
 def gaussian_scale(epsilon: float, delta: float, count: int) -> float:
     """The standard deviation of each of ``count`` Gaussian releases at sensitivity 1."""
-    scale = baselines.analytic_gaussian_sigma(epsilon, delta)
+    scale = known.gaussian_sigma(epsilon, delta)
     while gaussian_delta_above(scale, epsilon) > delta:
         scale *= 1 + 1e-8
     return scale * math.sqrt(count) * (1 + 1e-15)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opendp_optimal.certify.noise import TOTAL
-from opendp_optimal.losses import pieces
 from opendp_optimal.model.bounded import lattice_above
 from opendp_optimal.problem.bounded import BoundedProblem
 
@@ -36,7 +35,7 @@ def expected_loss_at(
         if problem.edges is not None
         else _shifted(problem, len(weights) - 1, cells, answer)
     )
-    truth = pieces.exact(problem.loss, Fraction(0))
+    truth = problem.loss.exact(Fraction(0))
     total = Fraction(0)
     for x, chance, costs in parts:
         if telling:
@@ -47,7 +46,7 @@ def expected_loss_at(
 
 def _integer(problem: BoundedProblem, weights: Integers, answer: Fraction) -> Parts:
     errors = [Fraction(problem.low) + y - answer for y in range(len(weights))]
-    costs = [pieces.exact(problem.loss, error) for error in errors]
+    costs = [problem.loss.exact(error) for error in errors]
     return [(int(answer - Fraction(problem.low)), Fraction(1), costs)]
 
 
@@ -56,7 +55,7 @@ def _rounded(problem: BoundedProblem, answer: Fraction) -> Parts:
     edges = [Fraction(e) for e in problem.edges or ()]
     j = min(max(i for i, e in enumerate(edges) if e <= answer), len(edges) - 2)
     share = (answer - edges[j]) / (edges[j + 1] - edges[j])
-    costs = [pieces.exact(problem.loss, e - answer) for e in edges]
+    costs = [problem.loss.exact(e - answer) for e in edges]
     return [(x, p, [p * c for c in costs]) for x, p in ((j, 1 - share), (j + 1, share))]
 
 
@@ -68,7 +67,7 @@ def _shifted(problem: BoundedProblem, bins: int, cells: int, answer: Fraction) -
     share = (answer - start) / step - j
 
     def cost(x: int, y: int, first: Fraction, last: Fraction) -> Fraction:
-        shape = pieces.pieces(problem.loss, (y - x + Fraction(1, 2)) * step, step)
+        shape = problem.loss.pieces((y - x + Fraction(1, 2)) * step, step)
         return sum((p.integral(last) - p.integral(first) for p in shape), Fraction(0))
 
     return [

@@ -153,8 +153,6 @@ def _profile(weights: Integers, tail: PureTail, shift: Fraction, epsilon: float)
 
 def tail_moments(weights: Integers, tail: PureTail, loss: Loss, cells: int, kind: str) -> Fraction:
     """Expected loss contributed by both tails, exactly."""
-    if loss.name not in ("l1", "l2"):
-        raise ValueError(f"loss ({loss.name}) must be l1 or l2 for noise without end")
     radius, period = len(weights) // 2, len(tail.weights)
     again = Fraction(tail.again, TOTAL)
     block = tail.weights.tolist()
@@ -168,8 +166,5 @@ def tail_moments(weights: Integers, tail: PureTail, loss: Loss, cells: int, kind
     first = m1 * g0 + m0 * period * g1
     second = m2 * g0 + 2 * m1 * period * g1 + m0 * period**2 * g2
     both = Fraction(2 * tail.weight, TOTAL)
-    if loss.name == "l1":
-        return both * first / (1 if kind == "integer" else cells)
-    if kind == "integer":
-        return both * second
-    return both * (second + Fraction(1, 12) * m0 * g0) / cells**2
+    spread = kind != "integer"
+    return both * loss.tail_mean(m0 * g0, first, second, cells if spread else 1, spread)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import click
 
+from opendp_optimal import known
 from opendp_optimal.cli.plots import draw_bars, new_figure, save_figure
 from opendp_optimal.cli.solve import find
 from opendp_optimal.cli.terminal import (
@@ -19,7 +20,6 @@ from opendp_optimal.cli.terminal import (
     print_json,
     print_table,
 )
-from opendp_optimal.known import real as baselines
 
 Loss = Literal["l1", "l2"]
 LOSSES: tuple[Loss, Loss] = ("l1", "l2")
@@ -93,7 +93,7 @@ def losses(epsilon: float, delta: float, integer: bool, gap: float) -> list[dict
         _row("no mechanism below", "bound", {k: t.lower for k, t in tables.items()}, optimum),
     ]
     for name, called in (CALLED_INTEGER if integer else CALLED).items():
-        values = {loss: baselines.expected_loss(name, epsilon, delta, loss) for loss in optimum}
+        values = {loss: known.expected_loss(name, epsilon, delta, loss) for loss in optimum}
         rows.append(_row(called, "baseline", values, optimum))
     return rows
 

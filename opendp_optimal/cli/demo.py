@@ -28,7 +28,7 @@ from opendp_optimal.cli.terminal import (
     print_json,
     print_table,
 )
-from opendp_optimal.known.real import analytic_gaussian_sigma, expected_loss
+from opendp_optimal.known import expected_loss, gaussian_sigma
 from opendp_optimal.measure import dp
 from opendp_optimal.measure.noise import make_optimal_noise
 
@@ -87,7 +87,7 @@ def noises(question: Question, epsilon: float, delta: float, loss: str) -> dict[
     """Return the three measurements: only the last step differs."""
     chain, sensitivity = question.chain, question.chain.map(1)
     whole = isinstance(sensitivity, int)
-    sigma = analytic_gaussian_sigma(epsilon, delta) * sensitivity
+    sigma = gaussian_sigma(epsilon, delta) * sensitivity
     optimal = make_optimal_noise(*chain.output_space, sensitivity, (epsilon, delta), loss=loss)
     unit = 1.0 if optimal.table.kind == "integer" else float(sensitivity)
     return {

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import click
 import numpy as np
@@ -55,16 +55,15 @@ def shape_of(table: NoiseTable) -> Shape:
 
 def rivals(table: NoiseTable, edges: FloatArray) -> list[Shape]:
     """Return Laplace, Gaussian and staircase noise for the same target, on the same bins."""
-    from opendp_optimal.known import real as known
+    from opendp_optimal import known
 
     names = ["laplace", "staircase"]
     if table.delta > 0:
         names.insert(1, "analytic_gaussian")
-    loss: Literal["l1", "l2"] = "l2" if table.loss.name == "l2" else "l1"
     scale = 1 if table.kind == "real" else table.cells
     shapes = []
     for name in names:
-        cumulative = known.cdf(name, table.epsilon, table.delta, edges / scale, loss=loss)
+        cumulative = known.cdf(name, table.epsilon, table.delta, edges / scale, loss=table.loss)
         density = np.diff(cumulative) / np.diff(edges)
         shapes.append(Shape(name.removeprefix("analytic_"), edges, density))
     return shapes

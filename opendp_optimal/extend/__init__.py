@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from opendp_optimal.lazy import lazy_face as lazy_face
 
 if TYPE_CHECKING:
+    from opendp_optimal import known as known
     from opendp_optimal.advisor.additive import additive_candidates as additive_candidates
     from opendp_optimal.advisor.request import Bound as Bound
     from opendp_optimal.advisor.request import Candidate as Candidate
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from opendp_optimal.known.noises import Law as Law
     from opendp_optimal.lazy import late as late
     from opendp_optimal.losses.base import Loss as Loss
-    from opendp_optimal.losses.names import loss_of as loss_of
+    from opendp_optimal.losses.base import loss_of as loss_of
     from opendp_optimal.measure._opendp import make_measurement as make_measurement
     from opendp_optimal.measure._opendp import make_transformation as make_transformation
     from opendp_optimal.measure._opendp import postprocess as postprocess
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_face(
     __name__,
     {
+        "opendp_optimal": ["known"],
         "opendp_optimal.advisor.additive": ["additive_candidates"],
         "opendp_optimal.advisor.request": [
             "Bound",
@@ -139,8 +141,7 @@ __getattr__, __dir__, __all__ = lazy_face(
         "opendp_optimal.files": ["check_output", "csv_rows", "read_regular", "write_whole"],
         "opendp_optimal.known.noises": ["GaussianLaw", "LaplaceLaw", "LatticeLaw", "Law"],
         "opendp_optimal.lazy": ["late", "lazy_face"],
-        "opendp_optimal.losses.base": ["Loss"],
-        "opendp_optimal.losses.names": ["loss_of"],
+        "opendp_optimal.losses.base": ["Loss", "loss_of"],
         "opendp_optimal.measure._opendp": [
             "make_measurement",
             "make_transformation",

@@ -1,105 +1,192 @@
-"""Expected losses of known noise, for any loss and sensitivity, in floats: they prove nothing.
+"""Noise as a distribution: its cdf, quantiles, spread and expected loss, in floats.
 
-Noise at sensitivity 1 comes as the chance of exceeding x, on one side; all of it is symmetric.
+These numbers are for comparison and for proposing candidates; they prove nothing by themselves.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from opendp_optimal.known import real as baselines
 from opendp_optimal.losses.base import Loss
 
 Floats = NDArray[np.float64]
 
 _STEPS = 20_000
 _TAIL = 1e-14
+_RARE = 1e-12
+_PARTS = 16
 
 
-def power(loss: Loss) -> int:
-    """1 for losses that grow with the error, 2 for its square, 0 for a user's function."""
-    if loss.function is not None:
-        return 0
-    return 2 if loss.name == "l2" else 1
+class Law(ABC):
+    """What is known of a noise."""
+
+    integer: bool = False
+    """Whether the noise is an integer."""
+
+    @property
+    @abstractmethod
+    def spread(self) -> float:
+        """The width over which the chances vary."""
+
+    @property
+    def margin(self) -> float:
+        """How far beyond bounds an observation still says something of an answer within them."""
+        return self.quantile(1 - _RARE)
+
+    @abstractmethod
+    def cdf(self, x: ArrayLike) -> Floats:
+        """The chance of at most x, for each x."""
+
+    @abstractmethod
+    def expected_loss(self, loss: Loss, unit: float = 1.0) -> float:
+        """The expected loss of the noise, scaled by ``unit``."""
+
+    def quantile(self, chance: float) -> float:
+        """The least x that the noise exceeds with a chance of at most ``1 - chance``.
+
+        :param chance: in (0, 1)
+        """
+        if not 0 < chance < 1:
+            raise ValueError(f"chance ({chance}) must be in (0, 1)")
+        reach = self.spread
+        while self.cdf(-reach) >= chance or self.cdf(reach) < chance:
+            reach *= 2
+        low, high = -reach, reach
+        while low < (middle := low + (high - low) / 2) < high:
+            low, high = (low, middle) if self.cdf(middle) >= chance else (middle, high)
+        return high
 
 
-def even(loss: Loss) -> float:
-    """What a unit of |noise| or of noise squared costs, on average over both signs."""
-    return 0.5 if loss.name.startswith("pinball:") else 1.0
+class Symmetric(Law):
+    """Noise with the law of its mirror image, given by one of its tails."""
+
+    @abstractmethod
+    def tail(self, x: Floats) -> Floats:
+        """The chance of more than x, for x >= 0."""
+
+    @abstractmethod
+    def moment(self, power: int) -> float:
+        """The mean of |noise| (1) or of its square (2)."""
+
+    def cdf(self, x: ArrayLike) -> Floats:
+        """The chance of at most x, for each x."""
+        at = np.asarray(x, dtype=np.float64)
+        if self.integer:
+            at = np.floor(at)
+        tail = self.tail(np.where(at < 0, -at - self.integer, at))
+        return np.asarray(np.where(at < 0, tail, 1.0 - tail))
+
+    def expected_loss(self, loss: Loss, unit: float = 1.0) -> float:
+        """The expected loss of the noise, scaled by ``unit``."""
+        if loss.power:
+            return loss.even * unit**loss.power * self.moment(loss.power)
+        return self._integral(loss, unit)
+
+    def _integral(self, loss: Loss, unit: float) -> float:
+        """Integrate a loss over a tail and its mirror image."""
+        end = 1.0
+        while float(self.tail(np.array([end]))[0]) > _TAIL and end < 1e9:
+            end *= 2
+        edges = np.concatenate([np.linspace(0, 1, _STEPS // 4), np.geomspace(1, end, _STEPS)[1:]])
+        at = self.tail(edges)
+        weights = np.append(at[:-1] - at[1:], at[-1])
+        middles = np.append((edges[:-1] + edges[1:]) / 2, end) * unit
+        atom = max(0.0, 1.0 - 2.0 * float(at[0]))
+        costs = loss.values(middles) + loss.values(-middles)
+        return float((weights * costs).sum()) + atom * loss(0.0)
 
 
-def scaled(loss: Loss, unit: float) -> Loss:
-    """The loss of noise in units of the sensitivity, for noise that is then scaled by it."""
-    if loss.function is None or unit == 1:
-        return loss
-    slope = None if loss.lipschitz is None else loss.lipschitz * unit
-    return Loss(lambda x: loss(x * unit), f"{loss.name}:{unit:g}", slope)
+class SymmetricIntegers(Symmetric):
+    """Symmetric noise on the integers, given by its chances."""
 
+    integer = True
 
-def real_loss(name: str, epsilon: float, delta: float, loss: Loss, unit: float) -> float:
-    """The expected loss of one of :mod:`opendp_optimal.known.real`, scaled by ``unit``."""
-    kind = power(loss)
-    if kind == 1:
-        return even(loss) * unit * baselines.expected_loss(name, epsilon, delta, "l1")
-    if kind == 2:
-        return unit**2 * baselines.expected_loss(name, epsilon, delta, "l2")
-    return from_tails(lambda x: 1.0 - baselines.cdf(name, epsilon, delta, x), loss, unit)
+    @property
+    @abstractmethod
+    def reach(self) -> int:
+        """Where hardly any chance is left."""
 
+    @abstractmethod
+    def chances(self, k: Floats) -> Floats:
+        """The chances of the integers k >= 0."""
 
-def gaussian_loss(sigma: float, loss: Loss) -> float:
-    """The expected loss of Gaussian noise."""
-    if power(loss) == 1:
-        return even(loss) * sigma * math.sqrt(2 / math.pi)
-    if power(loss) == 2:
-        return sigma**2
-    from scipy.special import ndtr
+    @cached_property
+    def _side(self) -> Floats:
+        return self.chances(np.arange(self.reach + 1, dtype=np.float64))
 
-    return from_tails(lambda x: np.asarray(ndtr(-x)), loss, sigma)
+    def pmf(self, radius: int) -> Floats:
+        """The chances of -radius..radius, the rest left out."""
+        if radius < 0:
+            raise ValueError(f"radius ({radius!r}) must be at least 0")
+        side = self.chances(np.arange(radius + 1, dtype=np.float64))
+        return np.concatenate([side[:0:-1], side])
 
+    def tail(self, x: Floats) -> Floats:
+        """The chance of more than x, for x >= 0."""
+        beyond = np.append(np.cumsum(self._side[:0:-1])[::-1], 0.0)
+        return np.asarray(beyond[np.minimum(np.floor(x), len(beyond) - 1).astype(int)])
 
-def from_tails(tail: Callable[[Floats], Floats], loss: Loss, unit: float) -> float:
-    """Integrate a loss over symmetric noise given by its tail."""
-    end = 1.0
-    while float(tail(np.array([end]))[0]) > _TAIL and end < 1e9:
-        end *= 2
-    edges = np.concatenate([np.linspace(0, 1, _STEPS // 4), np.geomspace(1, end, _STEPS)[1:]])
-    at = tail(edges)
-    weights = np.append(at[:-1] - at[1:], at[-1])
-    middles = np.append((edges[:-1] + edges[1:]) / 2, end) * unit
-    costs = np.array([loss(x) + loss(-x) for x in middles.tolist()])
-    atom = max(0.0, 1.0 - 2.0 * float(at[0]))
-    return float((weights * costs).sum()) + atom * loss(0.0)
+    def moment(self, power: int) -> float:
+        """The mean of |noise| (1) or of its square (2)."""
+        return float(2 * (self._side * np.arange(self.reach + 1.0) ** power).sum())
 
-
-def integer_loss(weights: Callable[[Floats], Floats], reach: int, loss: Loss) -> float:
-    """The expected loss of symmetric integer noise with weights up to ``reach``, normalised."""
-    at = np.arange(reach + 1, dtype=np.float64)
-    mass = weights(at)
-    total = 2 * float(mass.sum()) - float(mass[0])
-    if power(loss) == 1:
-        costs = 2 * even(loss) * at
-    elif power(loss) == 2:
-        costs = 2 * at**2
-    else:
-        costs = np.array([loss(x) + loss(-x) for x in at.tolist()])
+    def _integral(self, loss: Loss, unit: float) -> float:
+        at = np.arange(self.reach + 1, dtype=np.float64) * unit
+        costs = loss.values(at) + loss.values(-at)
         costs[0] /= 2
-    return float((mass * costs).sum()) / total
+        return float((self._side * costs).sum())
 
 
-def discrete_laplace_loss(rate: float, loss: Loss) -> float:
-    """The expected loss of integer noise with weights exp(-rate |x|)."""
-    a = math.exp(-rate)
-    if power(loss) == 1:
-        return even(loss) * 2 * a / (-math.expm1(-2 * rate))
-    if power(loss) == 2:
-        return 2 * a / math.expm1(-rate) ** 2
-    return integer_loss(lambda x: np.exp(-rate * x), math.ceil(45 / rate) + 2, loss)
+@dataclass(frozen=True, eq=False)
+class Tabulated(Law):
+    """Noise from a list of chances.
 
+    :param chances: of the lattice points -radius..radius
+    :param step: between the lattice points; real noise is spread uniformly over a step around each
+    :param width: over which the chances vary
+    :param atom: chance of exactly 0, besides
+    :param integer: whether the noise is a lattice point, and the step 1
+    """
 
-def discrete_gaussian_loss(sigma: float, loss: Loss) -> float:
-    """The expected loss of the discrete Gaussian."""
-    return integer_loss(lambda x: np.exp(-0.5 * (x / sigma) ** 2), math.ceil(12 * sigma) + 2, loss)
+    chances: Floats
+    step: float
+    width: float
+    atom: float = 0.0
+    integer: bool = False
+
+    @property
+    def spread(self) -> float:
+        """The width over which the chances vary."""
+        return self.width
+
+    @property
+    def margin(self) -> float:
+        """Where all but a rare part of the noise lies."""
+        rest = np.cumsum(self.chances[::-1])[::-1]
+        return (int(np.flatnonzero(rest > _RARE)[-1]) - len(self.chances) // 2 + 1) * self.step
+
+    @cached_property
+    def _below(self) -> Floats:
+        return np.concatenate([[0.0], np.cumsum(self.chances)])
+
+    def cdf(self, x: ArrayLike) -> Floats:
+        """The chance of at most x, for each x."""
+        at, radius = np.asarray(x, dtype=np.float64), len(self.chances) // 2
+        if self.integer:
+            place = np.clip(np.floor(at) + radius + 1, 0, len(self.chances)).astype(int)
+            return np.asarray(self._below[place])
+        edges = (np.arange(len(self.chances) + 1) - radius - 0.5) * self.step
+        return np.asarray(np.interp(at, edges, self._below) + (at >= 0) * self.atom)
+
+    def expected_loss(self, loss: Loss, unit: float = 1.0) -> float:
+        """The expected loss of the noise, scaled by ``unit``; the middles of parts of a cell."""
+        points = np.arange(len(self.chances), dtype=np.float64)[:, None] - len(self.chances) // 2
+        if not self.integer:
+            points = points + (np.arange(_PARTS) + 0.5) / _PARTS - 0.5
+        costs = loss.values(points * self.step * unit).mean(axis=1)
+        return float((self.chances * costs).sum()) + self.atom * loss(0.0)

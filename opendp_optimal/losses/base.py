@@ -1,4 +1,4 @@
-"""Loss functions: what a unit of noise costs, and exact bounds of it on a lattice."""
+"""Loss functions: what an error costs, exact bounds of it on a lattice, and names for losses."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from opendp_optimal.arrays import Frozen
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.losses import sampled
+from opendp_optimal.losses.pieces import Piece, halves, pieces
 
 Integers = Sequence[int]
+Floats = NDArray[np.float64]
 
 _STORED = "custom:"
 """How the fingerprint of a user's loss begins."""
+_SPLITS = {"convex": 4, "monotone": 32}
+_SLACK = 1 + Fraction(1, 1 << 40)
 
 
 @dataclass(frozen=True)
@@ -54,12 +62,29 @@ class Loss:
         monotone on each side of 0; those two shapes are recognised from samples. The shape, or
         the slope, and that the loss does not fall again far beyond the noise, are assumptions of
         the lower bound (never of the privacy proof)
+
+    ``symmetric`` says whether c(x) = c(-x), so that the optimum is symmetric: all samples agree.
     """
 
     function: Callable[[float], float] | None
     name: str = "custom"
     lipschitz: float | None = None
     shape: str = field(default="", kw_only=True)
+    symmetric: bool = field(init=False, compare=False, repr=False)
+
+    by_samples = True
+    """Whether it is known by samples of it, which then go into tables."""
+    at_hand = True
+    """Whether it can be evaluated."""
+    endless = False
+    """Whether its mean over noise without end is known exactly."""
+    power = 0
+    """How it grows when all errors are scaled: 1 or 2; 0 for a function of unknown growth."""
+    even = 1.0
+    """What a unit of error to that power costs, on average over both signs."""
+    like = "l1"
+    """The loss with a known best noise, "l1" or "l2", that it resembles."""
+    _least_side = 1e-3
 
     def __post_init__(self) -> None:
         """Check the name and the function at the door."""
@@ -67,40 +92,41 @@ class Loss:
             raise ValueError(f"lipschitz ({self.lipschitz}) must be positive and finite")
         if not isinstance(self.name, str):
             raise ValueError(f"name ({self.name!r}) must be a string")
-        if self.function is None:
-            object.__setattr__(self, "name", _known_name(self.name))
-            return
+        if not callable(self.function):
+            raise ValueError(
+                f"function ({self.function!r}) must be a function of the noise; built-in losses "
+                "are asked for by name, like loss='l1'"
+            )
         if is_reserved(self.name):
             raise ValueError(
                 f"name ({self.name!r}) is that of a built-in loss: give the function another one"
             )
-        object.__setattr__(self, "shape", sampled.examine(self.function, self.lipschitz))
+        samples = self._samples
+        object.__setattr__(self, "shape", sampled.examine(self, samples, self.lipschitz))
+        object.__setattr__(self, "symmetric", bool(np.array_equal(samples, samples[::-1])))
 
-    @property
-    def custom(self) -> bool:
-        """Whether this is a user's function rather than a built-in loss."""
-        return self.function is not None
+    @cached_property
+    def _samples(self) -> Floats:
+        """Values at a fixed set of points, by which a function is recognised."""
+        return sampled.probe(self)
 
-    @property
-    def stored(self) -> bool:
-        """Whether this is a user's loss from a file, of which only the fingerprint is known."""
-        return self.function is None and self.name.startswith(_STORED)
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether c(x) = c(-x), so that the optimum is symmetric."""
-        if self.function is not None:
-            return sampled.is_symmetric(self.function)
-        return self.name in ("l1", "l2") or self.name == "pinball:0.5"
-
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """A short text that identifies the loss: its name, and a digest of samples if custom."""
-        if self.function is None:
-            return self.name
-        values = ",".join(float(v).hex() for v in sampled.probe(self.function))
+        values = ",".join(float(v).hex() for v in self._samples)
         digest = hashlib.sha256(f"{self.shape}|{self.lipschitz}|{values}".encode()).hexdigest()
         return f"{_STORED}{self.name}:{digest[:32]}"
+
+    @property
+    def spelling(self) -> str:
+        """What stands for it in the text of a call."""
+        return "loss"
+
+    @property
+    def lean(self) -> float:
+        """The logarithm of what an error to one side costs, relative to one to the other."""
+        one, other = sorted((self(1.0), self(-1.0)))
+        return math.log(max(1.0, other / max(one, self._least_side)))
 
     def __call__(self, x: float) -> float:
         """The loss of noise ``x``.
@@ -108,96 +134,157 @@ class Loss:
         >>> parse("pinball:0.9")(2.0)
         1.8
         """
-        if self.function is not None:
-            return float(self.function(x))
-        if self.name == "l1":
-            return abs(x)
-        if self.name == "l2":
-            return x * x
-        level = _pinball_level(self.name)
-        return float(level * x if x > 0 else (level - 1) * x)
+        assert self.function is not None
+        return float(self.function(x))
+
+    def values(self, errors: Floats) -> Floats:
+        """The losses of an array of errors, in floats."""
+        flat = [self(x) for x in np.ravel(errors).tolist()]
+        return np.array(flat, dtype=np.float64).reshape(np.shape(errors))
+
+    def value(self, z: Fraction) -> Fraction:
+        """The loss of an exact error; a user's function is asked at the nearest float."""
+        return Fraction(self(float(z)))
+
+    def exact(self, z: Fraction) -> Fraction:
+        """The loss of an error z, not below it where a user's function was rounded."""
+        return self.value(z) * _SLACK
+
+    def pieces(self, z: Fraction, h: Fraction) -> list[Piece]:
+        """Linear pieces that are nowhere below s -> c(z - s h) on [0, 1]."""
+        return pieces(self.exact, z, h, _SPLITS[self.shape], level=self.shape == "monotone")
+
+    def halves(self, z: Fraction, h: Fraction) -> tuple[Fraction, Fraction]:
+        """Upper bounds of the integrals of (1 - s) c(z - s h) and of s c(z - s h)."""
+        return halves(self.pieces(z, h))
 
     def mirrored(self) -> Loss:
         """The loss c(-x)."""
-        if self.function is not None:
-            function = self.function
-            return Loss(lambda x: function(-x), f"{self.name}:mirrored", self.lipschitz)
-        if self.name.startswith("pinball:"):
-            return Loss(None, f"pinball:{1 - float(self.name[8:])!r}")
-        return self
+        return Loss(lambda x: self(-x), f"{self.name}:mirrored", self.lipschitz)
+
+    def scaled(self, unit: float) -> Loss:
+        """The loss of noise in units of the sensitivity, for noise that is then scaled by it.
+
+        A loss that grows with a power of the error stays as it is: its means are scaled instead.
+        """
+        if unit == 1:
+            return self
+        slope = None if self.lipschitz is None else self.lipschitz * unit
+        return Loss(lambda x: self(x * unit), f"{self.name}:{unit:g}", slope)
 
     def on_integers(self, radius: int) -> LatticeCost:
         """Exact costs for noise on the integers -radius..radius."""
-        if self.function is not None:
-            return LatticeCost(*sampled.integer_cost(self.function, radius))
-        points = range(-radius, radius + 1)
-        if self.name == "l1":
-            exact, denominator = [abs(i) for i in points], 1
-        elif self.name == "l2":
-            exact, denominator = [i * i for i in points], 1
-        else:
-            level = _pinball_level(self.name)
-            exact, denominator = _pinball(level, points), level.denominator
-        return LatticeCost(exact, exact, exact[radius], denominator)
+        return LatticeCost(*sampled.integer_cost(self, radius))
 
     def on_lattice(self, cells: int, radius: int) -> LatticeCost:
         """Exact costs for noise on the lattice of step 1/cells, spread uniformly over cells."""
-        if self.function is not None:
-            return LatticeCost(
-                *sampled.lattice_cost(self.function, self.shape, self.lipschitz, cells, radius)
-            )
-        points = range(-radius, radius + 1)
-        if self.name == "l2":
-            # Cell average (ib)^2 + b^2/12; chords of x^2 lie at most b^2/4 above it.
-            square = [12 * i * i for i in points]
-            return LatticeCost(
-                [v + 1 for v in square], [v - 3 for v in square], 0, 12 * cells * cells
-            )
-        # Linear on each side of 0: chords are exact, and only the cell of 0 has another average.
-        if self.name == "l1":
-            lower, centre, denominator = [4 * abs(i) for i in points], 1, 4 * cells
-        else:
-            level = _pinball_level(self.name)
-            lower = [8 * v for v in _pinball(level, points)]
-            centre, denominator = level.denominator, 8 * cells * level.denominator
-        upper = list(lower)
-        upper[radius] = centre
-        return LatticeCost(upper, lower, 0, denominator)
+        return LatticeCost(*sampled.lattice_cost(self, self.shape, self.lipschitz, cells, radius))
+
+    def chords(self, step: Fraction, radius: int) -> list[Fraction]:
+        """Values at the multiples of a step whose chords are nowhere above the loss."""
+        width = float(step)
+        _, lower, _, denominator = sampled.lattice_cost(
+            lambda x: self(x * width), self.shape, None, 1, radius
+        )
+        return [Fraction(v, denominator) for v in lower]
+
+    def tail_mean(
+        self, mass: Fraction, first: Fraction, second: Fraction, cells: int, spread: bool
+    ) -> Fraction:
+        """The mean over one tail of noise without end, exactly.
+
+        :param mass: of the tail
+        :param first: mean of the distance from 0, counted in cells
+        :param second: mean of its square
+        :param cells: of the lattice, for each unit of the loss
+        :param spread: whether noise is spread uniformly over cells
+        """
+        raise ValueError(f"loss ({self.name}) must be l1 or l2 for noise without end")
+
+    def staircase_step(self, epsilon: float) -> float:
+        """Where, in each unit, the density of a good staircase drops by ``exp(-epsilon)``."""
+        return parse("l1").staircase_step(epsilon)
+
+    def uniform_atom(self, delta: float) -> float:
+        """The point mass at 0 of good (0, delta)-private noise that is uniform elsewhere."""
+        return parse("l1").uniform_atom(delta)
+
+
+class NamedLoss(Loss):
+    """A loss that is known by its name rather than by a function."""
+
+    by_samples = False
+
+    def __init__(self, name: str, *, symmetric: bool, shape: str = "convex") -> None:
+        """Nothing is to be examined."""
+        known = {"function": None, "name": name, "lipschitz": None, "shape": shape}
+        for key, value in (known | {"symmetric": symmetric}).items():
+            object.__setattr__(self, key, value)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The name."""
+        return self.name
+
+    @property
+    def spelling(self) -> str:
+        """The name, quoted."""
+        return repr(self.name)
+
+    def exact(self, z: Fraction) -> Fraction:
+        """The loss of an error z."""
+        return self.value(z)
+
+    def scaled(self, unit: float) -> Loss:
+        """The loss itself: it grows with a power of the error."""
+        return self
+
+    def chords(self, step: Fraction, radius: int) -> list[Fraction]:
+        """Values at the multiples of a step whose chords are nowhere above the loss."""
+        listed = self.on_lattice(1, radius)
+        unit = step**self.power / listed.denominator
+        return [unit * v for v in listed.lower]
+
+
+class StoredLoss(NamedLoss):
+    """A user's loss from a file: its fingerprint and costs are known, its function is not at hand.
+
+    :param name: the fingerprint
+    """
+
+    by_samples = True
+    at_hand = False
+
+    def __init__(self, name: str) -> None:
+        """Keep the fingerprint."""
+        if not name.startswith(_STORED):
+            raise ValueError(f"loss ({name!r}) must be the fingerprint of a user's loss")
+        super().__init__(name, symmetric=False, shape="")
+
+    def __call__(self, x: float) -> float:
+        """Nobody knows."""
+        raise self._unknown()
+
+    def on_integers(self, radius: int) -> LatticeCost:
+        """Nobody knows."""
+        raise self._unknown()
+
+    def on_lattice(self, cells: int, radius: int) -> LatticeCost:
+        """Nobody knows."""
+        raise self._unknown()
+
+    def _unknown(self) -> ValueError:
+        return ValueError(
+            f"loss ({self.name!r}) is known by its stored costs alone: give its function"
+        )
+
+
+_named: dict[str, Loss] = {}
 
 
 def is_reserved(name: str) -> bool:
     """Whether a name belongs to the built-in losses."""
     return name in ("l1", "l2", "pinball") or name.startswith("pinball:")
-
-
-def _known_name(name: str) -> str:
-    """The name of a loss without a function: a built-in one, or a fingerprint from a file."""
-    if name in ("l1", "l2") or name.startswith(_STORED):
-        return name
-    if not name.startswith("pinball:"):
-        raise ValueError(
-            f"loss ({name!r}) must be 'l1', 'l2', 'pinball:LEVEL', a registered name, "
-            "a function or a Loss"
-        )
-    try:
-        level = float(name[len("pinball:") :])
-    except ValueError:
-        level = math.nan
-    if not 0 < level < 1:
-        raise ValueError(f"loss ({name!r}) must have a pinball level in (0, 1)")
-    return f"pinball:{level!r}"
-
-
-def _pinball_level(name: str) -> Fraction:
-    if not name.startswith("pinball:"):
-        raise ValueError(f"loss ({name!r}) is known by its stored costs alone: give its function")
-    return Fraction(float(name[len("pinball:") :]))
-
-
-def _pinball(level: Fraction, points: range) -> list[int]:
-    """The loss at integer points, times the denominator of the level."""
-    up, down = level.numerator, level.denominator - level.numerator
-    return [up * i if i > 0 else -down * i for i in points]
 
 
 def parse(loss: str | Loss | Callable[[float], float]) -> Loss:
@@ -211,9 +298,38 @@ def parse(loss: str | Loss | Callable[[float], float]) -> Loss:
     if callable(loss):
         name = str(getattr(loss, "__name__", "custom")).strip("<>")
         return Loss(loss, "custom" if is_reserved(name) else name)
-    if not isinstance(loss, str) or loss.startswith(_STORED):
-        raise ValueError(
-            f"loss ({loss!r}) must be 'l1', 'l2', 'pinball:LEVEL', a registered name, "
-            "a function or a Loss"
-        )
-    return Loss(None, loss)
+    from opendp_optimal.losses.l1 import L1
+    from opendp_optimal.losses.l2 import L2
+    from opendp_optimal.losses.pinball import Pinball
+
+    if loss == "l1":
+        return L1()
+    if loss == "l2":
+        return L2()
+    if isinstance(loss, str) and loss.startswith("pinball:"):
+        return Pinball.called(loss)
+    raise ValueError(
+        f"loss ({loss!r}) must be 'l1', 'l2', 'pinball:LEVEL', a registered name, "
+        "a function or a Loss"
+    )
+
+
+def from_fingerprint(fingerprint: str) -> Loss:
+    """The loss that a file names; a user's function is not at hand."""
+    return StoredLoss(fingerprint) if fingerprint.startswith(_STORED) else parse(fingerprint)
+
+
+def add_loss(loss: Loss) -> None:
+    """Make a loss usable by its name; a taken name raises ``ValueError``."""
+    if not isinstance(loss, Loss):
+        raise ValueError(f"loss ({loss!r}) must be a Loss")
+    if is_reserved(loss.name) or loss.name in _named:
+        raise ValueError(f"loss name ({loss.name!r}) is taken")
+    _named[loss.name] = loss
+
+
+def loss_of(loss: str | Loss | Callable[[float], float]) -> Loss:
+    """Like :func:`parse`, and knows the names that plugins added."""
+    if isinstance(loss, str) and loss in _named:
+        return _named[loss]
+    return parse(loss)

@@ -53,15 +53,14 @@ def probe(function: Function) -> Floats:
     return _values(function, _probe_points())
 
 
-def is_symmetric(function: Function) -> bool:
-    """Whether all samples agree with c(x) = c(-x)."""
-    values = probe(function)
-    return bool(np.array_equal(values, values[::-1]))
+def examine(function: Function, values: Floats, lipschitz: float | None) -> str:
+    """The shape of a loss ("convex", "monotone" or "lipschitz"); raises if it is not a loss.
 
-
-def examine(function: Function, lipschitz: float | None) -> str:
-    """The shape of a loss ("convex", "monotone" or "lipschitz"); raises if it is not a loss."""
-    points, values = _probe_points(), probe(function)
+    :param function: the loss
+    :param values: what :func:`probe` said of it
+    :param lipschitz: a bound on its slope, if one is given
+    """
+    points = _probe_points()
     _refuse_bounded(function)
     _refuse_jump(function, points, values)
     if lipschitz is not None:

@@ -27,8 +27,6 @@ from fractions import Fraction
 import numpy as np
 
 from opendp_optimal.errors import CertificateError
-from opendp_optimal.losses import pieces as moments
-from opendp_optimal.losses import sampled
 from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.problem.channel import CapRow, ChannelProblem, Integers
 
@@ -107,15 +105,13 @@ def above(problem: BoundedProblem, lattice: Lattice) -> ChannelProblem:
     starts = [start + j * b for j in range(bins + 1)]
     weight = [b * w for w in _bin_density(problem, starts, max)]
     weight = [Fraction(0), *weight, Fraction(0)]
-    parts = {
-        d: moments.halves(problem.loss, (d + Fraction(1, 2)) * b, b) for d in range(-bins, bins + 1)
-    }
+    parts = {d: problem.loss.halves((d + Fraction(1, 2)) * b, b) for d in range(-bins, bins + 1)}
     cost = [
         [weight[x] * parts[y - x][0] + weight[x + 1] * parts[y - x][1] for y in range(bins + 1)]
         for x in range(bins + 1)
     ]
     if problem.delta > 0:
-        none = moments.exact(problem.loss, Fraction(0))
+        none = problem.loss.exact(Fraction(0))
         cost = [_tell(row, (weight[x] + weight[x + 1]) / 2 * none) for x, row in enumerate(cost)]
     caps = _shifting_caps(problem, lattice) if problem.cap is not None else []
     return _exact(problem, cost, lattice.pairs(bins + 1), caps, telling=problem.delta > 0)
@@ -134,9 +130,7 @@ def _shifting_caps(problem: BoundedProblem, lattice: Lattice) -> list[tuple[tupl
     cell. Where f is linear that is a quadratic in t, which is below its three control points.
     """
     bins, b = lattice.bins, lattice.step
-    shapes = {
-        d: moments.pieces(problem.loss, (d + Fraction(1, 2)) * b, b) for d in range(-bins, bins + 1)
-    }
+    shapes = {d: problem.loss.pieces((d + Fraction(1, 2)) * b, b) for d in range(-bins, bins + 1)}
     cuts = sorted({p.start for shape in shapes.values() for p in shape} | {Fraction(1)})
 
     def upto(d: int, t: Fraction) -> Fraction:
@@ -170,7 +164,7 @@ def _shifting_caps(problem: BoundedProblem, lattice: Lattice) -> list[tuple[tupl
                 [right[y - j - 1] for y in range(bins + 1)],
             ]
             if problem.delta > 0:
-                none = moments.exact(problem.loss, Fraction(0))
+                none = problem.loss.exact(Fraction(0))
                 rows = [_tell(rows[0], (1 - t) * none), _tell(rows[1], t * none)]
             out.append(((j, j + 1), rows))
     return out
@@ -213,11 +207,11 @@ def above_unequal(problem: BoundedProblem) -> ChannelProblem:
     for j, w in enumerate(weight):
         length = edges[j + 1] - edges[j]
         for y in range(size):
-            down, up = moments.halves(problem.loss, edges[y] - edges[j], length)
+            down, up = problem.loss.halves(edges[y] - edges[j], length)
             cost[j][y] += w * down
             cost[j + 1][y] += w * up
     if problem.delta > 0:
-        none = moments.exact(problem.loss, Fraction(0))
+        none = problem.loss.exact(Fraction(0))
         halved = [Fraction(0), *weight, Fraction(0)]
         cost = [_tell(row, (halved[x] + halved[x + 1]) / 2 * none) for x, row in enumerate(cost)]
     caps = _rounding_caps(problem, edges) if problem.cap is not None else []
@@ -233,7 +227,7 @@ def _rounding_caps(
     out: list[tuple[tuple[int, ...], Rows]] = []
     for j in range(len(edges) - 1):
         length = edges[j + 1] - edges[j]
-        shapes = [moments.pieces(problem.loss, e - edges[j], length) for e in edges]
+        shapes = [problem.loss.pieces(e - edges[j], length) for e in edges]
         for parts in zip(*shapes, strict=True):
             s, e = parts[0].start, parts[0].end
             ends = [
@@ -245,7 +239,7 @@ def _rounding_caps(
                 [[(1 - e) * p.finish for p in parts], [e * p.finish for p in parts]],
             ]
             if problem.delta > 0:
-                none = moments.exact(problem.loss, Fraction(0))
+                none = problem.loss.exact(Fraction(0))
                 for t, rows in zip((s, (s + e) / 2, e), ends, strict=True):
                     rows[:] = [_tell(rows[0], (1 - t) * none), _tell(rows[1], t * none)]
             out.extend(((j, j + 1), rows) for rows in ends)
@@ -269,22 +263,12 @@ def below(problem: BoundedProblem, lattice: Lattice) -> ChannelProblem:
 
 def _chord_costs(problem: BoundedProblem, bins: int, b: Fraction) -> dict[int, Fraction]:
     """Costs whose chords lie nowhere above the loss, and which grow outwards."""
-    loss = problem.loss
-    if loss.function is None:
-        listed = loss.on_lattice(1, bins)
-        scale = b * b if loss.name == "l2" else b
-        lower, unit = listed.lower, scale / listed.denominator
-    else:
-        function, width = loss.function, float(b)
-        _, lower, _, denominator = sampled.lattice_cost(
-            lambda x: float(function(x * width)), loss.shape, None, 1, bins
-        )
-        unit = Fraction(1, denominator)
-    values = {d: unit * v for d, v in zip(range(-bins, bins + 1), lower, strict=True)}
+    chords = problem.loss.chords(b, bins)
+    values = dict(zip(range(-bins, bins + 1), chords, strict=True))
     for d in range(bins - 1, -1, -1):
         values[d] = min(values[d], values[d + 1])
         values[-d] = min(values[-d], values[-d - 1])
-    if loss.symmetric:
+    if problem.loss.symmetric:
         values = {d: min(v, values[-d]) for d, v in values.items()}
     return values
 

@@ -228,10 +228,7 @@ def _lean(problem: NoiseProblem, most: float) -> float:
 
     Not further than to where all of it lies on that side.
     """
-    one, other = sorted((problem.loss(1.0), problem.loss(-1.0)))
-    least = 1e-3 if problem.loss.custom else 5e-324
-    lean = math.log(max(1.0, other / max(one, least)))
-    return min(lean / problem.epsilon, max(most, math.log(1e3) / problem.epsilon))
+    return min(problem.loss.lean / problem.epsilon, max(most, math.log(1e3) / problem.epsilon))
 
 
 def floats(numerators: Sequence[int], denominator: int) -> Floats:

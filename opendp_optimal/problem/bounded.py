@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from opendp_optimal.losses import pieces as moments
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
 
@@ -88,7 +87,7 @@ class BoundedProblem:
     def _check_losses(self) -> None:
         """Refuse lengths whose losses floats do not hold."""
         try:
-            largest = max(moments.exact(self.loss, side * self.width) for side in (-1, 1))
+            largest = max(self.loss.exact(side * self.width) for side in (-1, 1))
         except (OverflowError, ValueError):
             largest = _LARGEST_LOSS
         if not largest < _LARGEST_LOSS:
@@ -96,8 +95,7 @@ class BoundedProblem:
                 f"range ({self.low}, {self.high}) must be shorter: floats do not hold its "
                 f"{self.loss.name} loss"
             )
-        square = self.loss.name == "l2" and not self.loss.custom
-        if self.reach ** (2 if square else 1) < _LEAST_LOSS:
+        if self.reach ** max(1, self.loss.power) < _LEAST_LOSS:
             raise ValueError(
                 f"sensitivity ({self.sensitivity}) must be larger: floats do not hold its "
                 f"{self.loss.name} loss"

@@ -13,8 +13,7 @@ import numpy as np
 from opendp_optimal.certify import channel as proofs
 from opendp_optimal.errors import CertificateError, GapWarning, SolverError
 from opendp_optimal.exact.numbers import float_up
-from opendp_optimal.losses.base import Loss
-from opendp_optimal.losses.names import loss_of
+from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.model.bounded import MOST_WEIGHTS, channel_above, channel_below, check_size
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
 from opendp_optimal.problem.bounded import BoundedProblem

@@ -7,14 +7,12 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from opendp_optimal.exact.numbers import float_up
-from opendp_optimal.losses import pieces as moments
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.search.noise import refine
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
-from opendp_optimal.table.clamped import in_sensitivities
 
 _TERMS = 400
 
@@ -31,7 +29,7 @@ def least_loss(problem: BoundedProblem) -> Fraction:
         mass = fall * (mass - problem.delta) * (1 - 1e-12)
         if mass <= 0 or k * problem.reach > problem.width:
             break
-        sides = (moments.exact(problem.loss, side * k * problem.reach) for side in (-1, 1))
+        sides = (problem.loss.exact(side * k * problem.reach) for side in (-1, 1))
         now = min(sides)
         total += Fraction(mass) * max(Fraction(0), now - before)
         before = max(now, before)
@@ -50,10 +48,10 @@ def noise_for(
         tables hold their own
     """
     loss: Loss = problem.loss
-    if problem.delta == 0 and (loss.custom or loss.name not in ("l1", "l2")):
+    if problem.delta == 0 and not loss.endless:
         loss = parse("l1")
-    elif loss.custom and not problem.integer:
-        loss = in_sensitivities(loss, float_up(problem.reach))
+    elif not problem.integer:
+        loss = loss.scaled(float_up(problem.reach))
     asked = NoiseProblem(
         epsilon=problem.epsilon,
         delta=problem.delta,

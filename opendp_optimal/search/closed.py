@@ -29,8 +29,7 @@ from opendp_optimal.checks import whole
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.exact.numbers import BITS, exp_bounds
 from opendp_optimal.known.real import truncated_laplace_radius
-from opendp_optimal.losses.base import Loss
-from opendp_optimal.losses.names import loss_of
+from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.model.noise import (
     Floats,
     LatticeProgram,
@@ -74,7 +73,7 @@ def pure_table(
     :param run: solves a lattice programme, for the prices
     :param tiny: the delta of that programme, within the accuracy of the solver
     """
-    if problem.loss.name not in ("l1", "l2"):
+    if not problem.loss.endless:
         raise ValueError(
             f"loss ({problem.loss.name}) must be l1 or l2 for delta = 0; for other losses, give a "
             "small delta"

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opendp_optimal.errors import CertificateError, GapWarning, SolverError
-from opendp_optimal.losses.base import Loss
-from opendp_optimal.losses.names import loss_of
+from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.model.noise import (
     LatticeProgram,
     LatticeSolution,

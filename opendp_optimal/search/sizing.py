@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from opendp_optimal.known.real import staircase_step
 from opendp_optimal.model.noise import lattice_radii
 from opendp_optimal.problem.noise import NoiseProblem
 
@@ -74,7 +73,7 @@ def fine_cells(problem: NoiseProblem) -> int:
 
 def _gamma(problem: NoiseProblem) -> float:
     """The radius of the highest step of the best staircase, in sensitivities."""
-    return max(1e-3, staircase_step(problem.epsilon, "l2" if problem.loss.name == "l2" else "l1"))
+    return max(1e-3, problem.loss.staircase_step(problem.epsilon))
 
 
 def _off(value: float, phase: float) -> float:
@@ -89,7 +88,7 @@ def first_cells(problem: NoiseProblem, gap: float) -> int:
     problems with 0.1 <= epsilon <= 5. A wrong guess costs time, nothing else.
     """
     e, d = problem.epsilon, problem.delta
-    if problem.loss.name == "l2":
+    if problem.loss.power == 2:
         q = math.expm1(min(e, 50.0)) / (2 * d)
         laplace = 2 / e**2 * (1 - (math.log1p(q) + math.log1p(q) ** 2 / 2) / q)
         least = max(1e-9, min(laplace, 0.35 if e > 1 else math.inf))

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 
 from opendp_optimal.errors import SolverError
-from opendp_optimal.known.real import truncated_laplace_radius
+from opendp_optimal.known import truncated_laplace_radius
 from opendp_optimal.solvers.partition_programme import FloatArray, IntArray, Programme
 
 __all__ = ["CellLoss", "CuttingResult", "Progress", "cutting_planes", "graded_partition", "refine"]

@@ -18,7 +18,6 @@ import numpy as np
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import float_up
-from opendp_optimal.losses import pieces as moments
 from opendp_optimal.losses.base import Loss
 from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.sample.bounded import Adding
@@ -84,20 +83,20 @@ class Clamped:
 
     def loss(self) -> Fraction:
         """A bound on the expected loss at every single answer."""
-        loss, noise = self.problem.loss, self.noise
+        loss = self.problem.loss
         if self.problem.integer:
             return self._mean(loss)
         sensitivity = self.reach / Fraction(2) ** self.bits
-        if not loss.custom:
-            return self._mean(loss) * (sensitivity**2 if loss.name == "l2" else sensitivity)
-        return self._mean(in_sensitivities(loss, float_up(sensitivity)), noise.kind)
+        if loss.power:
+            return self._mean(loss) * sensitivity**loss.power
+        return self._mean(loss.scaled(float_up(sensitivity)))
 
-    def _mean(self, loss: Loss, kind: str = "") -> Fraction:
+    def _mean(self, loss: Loss) -> Fraction:
         noise = self.noise
-        if noise.tail is None or (not loss.custom and loss.name in ("l1", "l2")):
+        if noise.tail is None or loss.endless:
             return Fraction(noise.mean_loss(loss))
-        if not loss.custom and np.array_equal(noise.weights, noise.weights[::-1]):
-            return Fraction(noise.mean_loss("l1")) / 2  # pinball losses of symmetric noise
+        if loss.power and np.array_equal(noise.weights, noise.weights[::-1]):
+            return Fraction(noise.mean_loss(loss.like)) * Fraction(loss.even)
         # Beyond the radius the error is at most that of the other end of the range.
         integer = self.problem.integer
         make = (
@@ -105,7 +104,7 @@ class Clamped:
         )
         cost = make(noise.radius)
         spent = sum(w * c for w, c in zip(noise.weights.tolist(), cost.upper, strict=True))
-        ends = (moments.exact(self.problem.loss, side * self.problem.width) for side in (-1, 1))
+        ends = (self.problem.loss.exact(side * self.problem.width) for side in (-1, 1))
         return Fraction(spent, TOTAL * cost.denominator) + Fraction(
             2 * noise.tail.weight, TOTAL
         ) * max(ends)
@@ -119,10 +118,3 @@ class Clamped:
         if noise.problem.integer_sensitivity != wanted:
             raise CertificateError("the noise is for another sensitivity than the problem's")
         noise.verify()
-
-
-def in_sensitivities(loss: Loss, sensitivity: float) -> Loss:
-    """A user's loss of noise that is counted in sensitivities."""
-    function = loss.function
-    assert function is not None
-    return Loss(lambda x: float(function(x * sensitivity)), f"scaled {loss.name}")

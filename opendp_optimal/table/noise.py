@@ -170,16 +170,16 @@ class NoiseTable(Table):
             raise CertificateError("an integer table has another lattice than the integers")
         if (self.tail is not None) != (problem.delta == 0):
             raise CertificateError("endless noise and delta 0 do not go together")
-        if self.tail is not None and (self.atom or problem.loss.name not in ("l1", "l2")):
+        if self.tail is not None and (self.atom or not problem.loss.endless):
             raise CertificateError("pure noise has a point mass or another loss than l1 and l2")
-        if len(costs) != (2 if problem.loss.custom or problem.loss.stored else 0):
+        if len(costs) != (2 if problem.loss.by_samples else 0):
             raise CertificateError("costs and a user's own loss do not go together")
         dual.check()
         check_integers(self.weights)
         if costs:
             for cost, reach in zip(costs, (self.radius, dual.reach), strict=True):
                 cost.check(2 * reach + 1)
-            if problem.loss.custom and costs != _costs(problem, self.cells, self.radius, dual):
+            if problem.loss.at_hand and costs != _costs(problem, self.cells, self.radius, dual):
                 raise CertificateError("the costs of a table are not those of its loss")
 
     def _exact_bound(self) -> Fraction:
@@ -361,7 +361,7 @@ class NoiseTable(Table):
         tail: PureTail | None = None,
     ) -> NoiseTable:
         """A table whose bounds follow from its data; everything is proved on the way."""
-        own = problem.loss.custom
+        own = problem.loss.by_samples
         costs = _costs(problem, cells, len(weights) // 2, dual) if own else None
         blank = NoiseTable(problem, cells, weights, atom, dual, math.inf, -math.inf, tail, costs)
         table = NoiseTable(

@@ -97,7 +97,7 @@ def load(problem: Any, gap: float = 0.0) -> Any:
     """
     kind = kind_for(problem)
     best = None
-    if problem.loss.custom and not kind.own_losses:
+    if problem.loss.by_samples and not kind.own_losses:
         return best
     for directory in directories():
         table = _verified(kind, directory / file_name(problem), problem.loss, problem.fingerprint)
@@ -150,7 +150,7 @@ def _verified(kind: Kind[Any], place: Any, loss: Loss, fingerprint: str | None =
 def keep(table: Any) -> Path | None:
     """Keep a table; returns its file, or None if it cannot be kept."""
     kind = kind_for(table.problem)
-    if table.loss.custom and not kind.own_losses:
+    if table.loss.by_samples and not kind.own_losses:
         return None
     return write(file_name(table.problem), kind.encode(table))
 

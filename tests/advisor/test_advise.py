@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import opendp_optimal
-from opendp_optimal import Loss, advise, plugins
+from opendp_optimal import Loss, advise, known, plugins
 from opendp_optimal.advisor.additive import additive_candidates
 from opendp_optimal.advisor.request import Bound, Candidate, Request
-from opendp_optimal.known import real as baselines
 
 
 @pytest.fixture(autouse=True)
@@ -121,9 +120,7 @@ def test_use_gaussian_from_some_number_of_releases_on() -> None:
     assert before.best.name != "gaussian"
     assert after.best.name == "gaussian"
     assert before.gaussian_from == count
-    assert after.best.loss == pytest.approx(
-        count * baselines.analytic_gaussian_sigma(1.0, 1e-6) ** 2
-    )
+    assert after.best.loss == pytest.approx(count * known.gaussian_sigma(1.0, 1e-6) ** 2)
 
 
 def test_pure_privacy_has_no_gaussian() -> None:
@@ -138,7 +135,7 @@ def test_custom_losses() -> None:
     named = {c.name: c for c in advice.ranking}
     # The 1.5th absolute moment of a Laplace variable.
     assert named["laplace"].loss == pytest.approx(math.gamma(2.5), rel=1e-3)
-    sigma = baselines.analytic_gaussian_sigma(1.0, 1e-3)
+    sigma = known.gaussian_sigma(1.0, 1e-3)
     moment = sigma**1.5 * 2**0.75 * math.gamma(1.25) / math.sqrt(math.pi)
     assert named["gaussian"].loss == pytest.approx(moment, rel=1e-3)
     assert advice.best.name == "optimal table"

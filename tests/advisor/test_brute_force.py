@@ -15,10 +15,9 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 
-from opendp_optimal import GapWarning, advise, solve_bounded
+from opendp_optimal import GapWarning, advise, known, solve_bounded
 from opendp_optimal.advisor.additive import additive_candidates
 from opendp_optimal.advisor.request import Candidate, Request
-from opendp_optimal.known import real as baselines
 
 DRAWS = 20_000
 STANDARD_ERRORS = 5.5
@@ -97,7 +96,7 @@ def discrete_gaussian(rng, scale, size):
 
 def staircase(rng, epsilon, loss, size):
     """Geng and Viswanath 2014: sign, geometric step, which part of the step, place in it."""
-    step = baselines.staircase_step(epsilon, "l2" if loss == "l2" else "l1")
+    step = known.staircase_step(epsilon, "l2" if loss == "l2" else "l1")
     b = math.exp(-epsilon)
     unit = rng.geometric(1 - b, size) - 1
     low = rng.random(size) < step / (step + (1 - step) * b)
@@ -112,7 +111,7 @@ def tulap(rng, epsilon, delta, size):
     kept = np.zeros(0)
     while len(kept) < size:
         x = geometric(rng, epsilon, size) + rng.random(size) - 0.5
-        at = baselines.cdf("tulap", epsilon, 0.0, x)
+        at = known.cdf("tulap", epsilon, 0.0, x)
         kept = np.concatenate([kept, x[(at >= cut / 2) & (at <= 1 - cut / 2)]])
     return kept[:size]
 

@@ -215,8 +215,8 @@ def clamped_holds(table: BoundedTable) -> None:
     reach = min(Fraction(problem.sensitivity), problem.width)
     moved = math.floor(reach * Fraction(2) ** how.bits) + (0 if problem.integer else 1)
     ensure(moved <= noise.cells * how.steps, "neighbours are too far apart")
-    if not problem.integer and not noise.loss.custom and noise.loss.name == problem.loss.name:
-        scale = float(reach) ** (2 if noise.loss.name == "l2" else 1)
+    if not problem.integer and noise.loss == problem.loss and noise.loss.power:
+        scale = float(reach) ** noise.loss.power
         least = noise_mean(noise) * scale
         ensure(least <= table.upper * NEARLY, f"upper {table.upper} is below the loss, {least}")
 

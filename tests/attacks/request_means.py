@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from opendp_optimal import BoundedTable, NoiseTable
-from opendp_optimal.known import real as baselines
+from opendp_optimal import BoundedTable, NoiseTable, known
 
 MANY = 40_000
 """Calls of a loss for one mean, about."""
@@ -70,10 +69,10 @@ def _known(name: str, epsilon: float, delta: float) -> Iterator[tuple[str, float
     """Closed forms for real queries of sensitivity 1."""
     if name not in ("l1", "l2"):
         return
-    for known in baselines.REAL_NAMES:
-        value = baselines.expected_loss(known, epsilon, delta, name)  # type: ignore[arg-type]
+    for noise in known.REAL_NAMES:
+        value = known.expected_loss(noise, epsilon, delta, name)  # type: ignore[arg-type]
         if math.isfinite(value):
-            yield known, value
+            yield noise, value
 
 
 def _discrete(loss: Any, epsilon: float, sensitivity: int) -> Iterator[tuple[str, float]]:

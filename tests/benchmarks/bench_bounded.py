@@ -24,8 +24,7 @@ import highspy
 import numpy as np
 from scipy import sparse
 
-from opendp_optimal import solve, solve_bounded
-from opendp_optimal.known import real as baselines
+from opendp_optimal import known, solve, solve_bounded
 from opendp_optimal.model import bounded as model
 from opendp_optimal.model.channel import ChannelProgram
 from opendp_optimal.problem.bounded import BoundedProblem
@@ -43,7 +42,7 @@ def figure_3(regime: dict[str, Any]) -> dict[str, Any]:
     table = solve_bounded(epsilon, delta, gap=regime["gap"], **options)
     seconds = time.perf_counter() - started
     alike = solve(epsilon, delta, cache=False)
-    laplace = SIZE * baselines.expected_loss("truncated_laplace", epsilon, delta, "l1")
+    laplace = SIZE * known.expected_loss("truncated_laplace", epsilon, delta, "l1")
     capped = solve_bounded(epsilon, delta, gap=regime["gap"], cap=SIZE * alike.upper, **options)
     return {
         "epsilon": epsilon,

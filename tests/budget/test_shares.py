@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opendp_optimal import known
 from opendp_optimal.budget import shares
 from opendp_optimal.budget.theorems import composed_delta
-from opendp_optimal.known import real as baselines
 
 
 def worst_delta(each: float, count: int, epsilon: float) -> float:
@@ -69,7 +69,7 @@ def test_laplace_composition_by_simulation() -> None:
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 1e-5), (1.0, 1e-3), (4.0, 1e-2)])
 def test_gaussians(epsilon, delta) -> None:
     one = shares.gaussian_scale(epsilon, delta, 1)
-    least = baselines.analytic_gaussian_sigma(epsilon, delta)
+    least = known.gaussian_sigma(epsilon, delta)
     assert least <= one <= least * (1 + 1e-6)
     assert shares.gaussian_scale(epsilon, delta, 9) == pytest.approx(3 * one)
     discrete = shares.discrete_gaussian_scale(epsilon, delta, 1, 1)

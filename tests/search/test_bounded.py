@@ -18,12 +18,12 @@ from opendp_optimal import (
     CertificateError,
     GapWarning,
     Loss,
+    known,
     solve,
     solve_bounded,
 )
 from opendp_optimal.certify import channel as proofs
 from opendp_optimal.certify.noise import TOTAL
-from opendp_optimal.known import real as baselines
 from opendp_optimal.model.channel import ChannelProgram
 from opendp_optimal.table.bounded import channel_above
 from opendp_optimal.table.files.bounded import KIND as BOUNDED
@@ -49,7 +49,7 @@ def test_figure_3(regime):
     assert table.gap <= regime["gap"]
     table.verify()
     alike = solve(epsilon, delta, loss="l1", gap=0.01, cache=False)
-    laplace = size * baselines.expected_loss("truncated_laplace", epsilon, delta, "l1")
+    laplace = size * known.expected_loss("truncated_laplace", epsilon, delta, "l1")
     assert laplace > size * alike.upper
     assert size * alike.lower > table.upper
     # The printed claims: substantially better in medium and high privacy.

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from opendp_optimal import CertificateError
 from opendp_optimal.extend import certified_noise, truncated_laplace
-from opendp_optimal.known.real import expected_loss
+from opendp_optimal.known import expected_loss
 from opendp_optimal.testing import independent
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opendp_optimal import solve
-from opendp_optimal.known import real as baselines
+from opendp_optimal import known, solve
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "seed_tables.json").read_text())
 
@@ -42,7 +41,7 @@ def test_upper_bound_suboptimality_of_truncated_laplace(row):
         delta = GOLDEN["delta"][column]
         table = solve(epsilon, delta, gap=0.01, cache=False)
         optimum = (table.upper + table.lower) / 2
-        other = baselines.expected_loss("truncated_laplace", epsilon, delta, "l1")
+        other = known.expected_loss("truncated_laplace", epsilon, delta, "l1")
         ours = 100 * (other - optimum) / max(optimum, 1.0)
         printed = float(np.array(GOLDEN["tables"]["4"]["rows"])[row, column])
         assert abs(ours - printed) < 1.6
@@ -61,7 +60,7 @@ def test_monotone_noise_can_be_strictly_worse():
 def test_integer_noise_is_the_discrete_canonical_noise(epsilon, delta, loss):
     """Known to be stochastically smallest at sensitivity 1, so optimal for both losses."""
     table = solve(epsilon, delta, loss=loss, integer_sensitivity=1, gap=1e-4, cache=False)
-    pmf = np.asarray(baselines.discrete_canonical_pmf(epsilon, delta))
+    pmf = np.asarray(known.discrete_canonical_pmf(epsilon, delta))
     radius = len(pmf) // 2
     points = np.abs(np.arange(-radius, radius + 1))
     exact = float((points ** (1 if loss == "l1" else 2) * pmf).sum())

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from opendp_optimal.known.real import expected_loss
+from opendp_optimal.known import expected_loss
 from opendp_optimal.solvers.partition_cuts import (
     CuttingResult,
     Progress,

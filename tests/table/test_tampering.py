@@ -129,7 +129,7 @@ def test_a_function_with_the_name_of_a_built_in_loss():
     assert 100 * honest.lower <= table.upper <= 100 * honest.upper * 1.1
     assert table.lower <= table.upper
     stored = NOISE.decode(NOISE.encode(table))
-    assert stored.loss.stored
+    assert not stored.loss.at_hand
     assert (stored.upper, stored.lower) == (table.upper, table.lower)
     assert stored.mean_loss("l1") < table.upper / 50
     assert cache.load(table.problem) == table

@@ -22,8 +22,7 @@ import numpy as np
 import opendp.prelude as dp
 
 from docs.reproduce.report import CONSOLE, markdown, write
-from opendp_optimal import make_optimal_noise, solve
-from opendp_optimal.known import real as baselines
+from opendp_optimal import known, make_optimal_noise, solve
 
 Loss = Literal["l1", "l2"]
 LOSSES: tuple[Loss, Loss] = ("l1", "l2")
@@ -74,7 +73,7 @@ def exact_loss(mechanism: str, epsilon: float, delta: float, loss: Loss) -> floa
     if mechanism == "optimal":
         return solve(epsilon, delta, loss=loss).upper
     name = {"laplace": "laplace", "gaussian": "analytic_gaussian", "canonical": "tulap"}
-    return baselines.expected_loss(name[mechanism], epsilon, delta, loss)
+    return known.expected_loss(name[mechanism], epsilon, delta, loss)
 
 
 def release_zeros(mechanism: str, epsilon: float, delta: float, loss: str, count: int) -> Any:
@@ -87,7 +86,7 @@ def release_zeros(mechanism: str, epsilon: float, delta: float, loss: str, count
         return np.array(dp.m.make_laplace(*space, scale=1 / epsilon)(zeros))
     if mechanism == "gaussian":
         space = dp.vector_domain(atom), dp.l2_distance(T=float)
-        sigma = baselines.analytic_gaussian_sigma(epsilon, delta)
+        sigma = known.gaussian_sigma(epsilon, delta)
         return np.array(dp.m.make_gaussian(*space, scale=sigma)(zeros))
     if mechanism == "canonical":
         one = dp.m.make_canonical_noise(atom, dp.absolute_distance(T=float), 1.0, (epsilon, delta))

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from opendp_optimal import GapWarning, NoiseTable, solve, solve_bounded
-from opendp_optimal.known import real as baselines
+from opendp_optimal import GapWarning, NoiseTable, known, solve, solve_bounded
 from opendp_optimal_learn.truncated import truncated_table
 
 __all__ = [
@@ -122,9 +121,9 @@ def law(name: str, epsilon: float, delta: float) -> Law:
     if name == "truncated-laplace":
         return _Tabulated.of(truncated_table(epsilon, delta))
     if name == "gaussian":
-        return _Normal(baselines.classical_gaussian_sigma(epsilon, delta))
+        return _Normal(known.classical_gaussian_sigma(epsilon, delta))
     if name == "analytic-gaussian":
-        return _Normal(baselines.analytic_gaussian_sigma(epsilon, delta))
+        return _Normal(known.gaussian_sigma(epsilon, delta))
     if name == "laplace":
         return _Laplace(1.0 / epsilon)
     raise ValueError(f"name ({name!r}) must be one of {', '.join(LAWS)}")

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from opendp_optimal.known.real import truncated_laplace_radius
+from opendp_optimal.known import truncated_laplace_radius
 
 __all__ = ["literature_lower_bound"]
 

@@ -29,7 +29,7 @@ from docs.reproduce.report import (
 )
 from docs.reproduce.selvi.lower_bound import literature_lower_bound
 from opendp_optimal import GapWarning, solve, solve_bounded
-from opendp_optimal.known import real as baselines
+from opendp_optimal import known as closed_forms
 
 PAPER = json.loads((HERE.parents[1] / "tests/golden/figure_3.json").read_text())["printed"]
 REGIMES = ((5.0, 0.25), (1.0, 0.2), (0.2, 0.05))
@@ -97,8 +97,8 @@ def converge(epsilon: float, delta: float, quick: bool) -> list[Row]:
 def known(epsilon: float, delta: float) -> tuple[float, float, float]:
     """Analytic Gaussian, truncated Laplace, and the literature's lower bound."""
     return (
-        SENSITIVITY * baselines.expected_loss("analytic_gaussian", epsilon, delta),
-        SENSITIVITY * baselines.expected_loss("truncated_laplace", epsilon, delta),
+        SENSITIVITY * closed_forms.expected_loss("analytic_gaussian", epsilon, delta),
+        SENSITIVITY * closed_forms.expected_loss("truncated_laplace", epsilon, delta),
         SENSITIVITY * literature_lower_bound(epsilon, delta, rounding="none"),
     )
 

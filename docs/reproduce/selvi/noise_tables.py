@@ -32,8 +32,7 @@ from docs.reproduce.report import (
     write,
 )
 from docs.reproduce.selvi.lower_bound import literature_lower_bound
-from opendp_optimal import NoiseTable, solve
-from opendp_optimal.known import real as baselines
+from opendp_optimal import NoiseTable, known, solve
 
 PAPER = json.loads((HERE.parents[1] / "tests/golden/seed_tables.json").read_text())
 EXAMPLE = PAPER["example_1"]
@@ -67,7 +66,7 @@ def ours(kind: str, epsilon: float, delta: float, table: NoiseTable) -> float:
     """One entry, in per cent."""
     loss = LOSS[kind]
     optimum = (table.upper + table.lower) / 2
-    above = baselines.expected_loss("truncated_laplace", epsilon, delta, loss)
+    above = known.expected_loss("truncated_laplace", epsilon, delta, loss)
     below = literature_lower_bound(epsilon, delta, loss, rounding="none")
     part = {"1": above - below, "6": above - below, "4": above - optimum, "5": optimum - below}
     return 100 * part[kind] / max(optimum, 1.0)
@@ -124,7 +123,7 @@ def deviation(entry: dict[str, Any], best: NoiseTable) -> float:
     if name == "classical_gaussian":
         # Its formula, as printed: at epsilon = 1 no theorem stands behind it.
         return math.sqrt(2 * math.log(1.25 / delta)) / float(epsilon)
-    return math.sqrt(baselines.expected_loss(str(name), epsilon, delta, "l2"))
+    return math.sqrt(known.expected_loss(str(name), epsilon, delta, "l2"))
 
 
 def example_1(given: Any) -> list[str]:

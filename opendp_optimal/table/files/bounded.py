@@ -21,7 +21,7 @@ _MOST_BINS = 1 << 9
 
 
 def _parts(table: BoundedTable) -> tuple[Header, Arrays]:
-    if table.loss.custom:
+    if table.loss.by_samples:
         raise ValueError(f"loss ({table.loss.name}) must have a name: functions cannot be stored")
     dual = table.dual
     header: Header = {

@@ -13,7 +13,7 @@ import numpy as np
 from opendp_optimal.certify.endless import PureTail
 from opendp_optimal.certify.noise import LARGEST_SCALE, DualCertificate
 from opendp_optimal.errors import TableFormatError
-from opendp_optimal.losses.base import LatticeCost, Loss, parse
+from opendp_optimal.losses.base import LatticeCost, Loss, from_fingerprint
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.table.files.container import Arrays, Header, Kind
 from opendp_optimal.table.noise import MOST_CELLS, NoiseTable
@@ -96,7 +96,7 @@ def _problem(header: Header, loss: Loss | None) -> NoiseProblem:
     described = dict(header)
     name = described.pop("loss")
     if loss is None:
-        loss = parse(name) if not name.startswith("custom:") else Loss(None, name)
+        loss = from_fingerprint(name)
     fields: dict[str, Any] = {}
     for key, value in described.items():
         hexed = key in ("epsilon", "delta", "support", "impossible") and value is not None

@@ -60,7 +60,7 @@ def _pair(request: Request, added: Candidate, noise: Noise) -> Iterator[Proposal
     rule = decision_rule(law, request.prior, request.loss)
     first, last = request.ends
     ends = f"{first!r}, {last!r}"
-    loss = "loss" if request.loss.custom else repr(request.loss.name)
+    loss = request.loss.spelling
     name = CALLED[noise.kind, request.integer]
     prior = "None" if request.prior is None else "prior"
     if noise.kind == "laplace":
@@ -117,7 +117,7 @@ def geometric_optimum(request: Request) -> float:
     apart = np.abs(np.subtract.outer(np.arange(count), np.arange(count))).astype(np.float64)
     chances = np.exp(-request.epsilon * apart) / (1 + math.exp(-request.epsilon))
     chances[:, 1:-1] *= -math.expm1(-request.epsilon)
-    costs = apart if request.loss.name == "l1" else apart**2
+    costs = request.loss.values(apart)
     joint = weights[:, None] * chances
     return float((costs @ joint).min(axis=0).sum())
 
@@ -130,8 +130,8 @@ def _optimal(request: Request, noise: Noise) -> bool:
         and request.sensitivity == 1
         and request.delta == 0
         and request.releases == 1
-        and request.loss.function is None
-        and request.loss.name in ("l1", "l2")
+        and request.loss.symmetric
+        and request.loss.power > 0
     )
 
 

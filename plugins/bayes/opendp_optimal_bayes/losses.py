@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from opendp_optimal.losses.base import Loss
-from opendp_optimal.losses.names import loss_of
+from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal_bayes._checks import fraction, matrix
 
 LossLike = str | Loss | Callable[[Any, Any], Any] | Sequence[Sequence[Any]]
@@ -31,11 +30,7 @@ def loss_matrix(
     chosen = points if actions is None else [fraction("actions", w) for w in actions]
     if isinstance(loss, str | Loss):
         of = loss_of(loss)
-        if of.name == "l1":
-            return [[abs(w - x) for x in points] for w in chosen]
-        if of.name == "l2":
-            return [[(w - x) ** 2 for x in points] for w in chosen]
-        return [[Fraction(of(float(w - x))) for x in points] for w in chosen]
+        return [[of.value(w - x) for x in points] for w in chosen]
     if callable(loss):
         return [[fraction("loss", loss(w, x)) for x in answers] for w in (actions or answers)]
     return matrix("loss", loss, None if actions is None else len(chosen), len(points))

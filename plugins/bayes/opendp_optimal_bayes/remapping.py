@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import opendp.prelude as dp
 
-from opendp_optimal.losses.base import Loss
-from opendp_optimal.losses.names import loss_of
+from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal_bayes._checks import Floats, distribution, floats, fraction
 from opendp_optimal_bayes._opendp import pure_function
 from opendp_optimal_bayes.grid import Law, law_of
@@ -195,13 +194,7 @@ def _costs(loss: LossLike, actions: Floats, law: Law) -> Floats:
     """The table loss[w, x] in floats, for actions and answers counted from the origin."""
     answers = law.steps
     if isinstance(loss, str | Loss):
-        error = actions[:, None] - answers
-        of = loss_of(loss)
-        if of.name == "l1":
-            return np.abs(error)
-        if of.name == "l2":
-            return error**2
-        return np.array([[of(e) for e in row] for row in error.tolist()])
+        return loss_of(loss).values(actions[:, None] - answers)
     if callable(loss):
         xs, ws = ([_number(law.origin + Fraction(v)) for v in at] for at in (answers, actions))
         table = [[loss(w, x) for x in xs] for w in ws]

@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from opendp_optimal import compose
+from opendp_optimal import compose, known
 from opendp_optimal.budget import composed_delta, epsilon_share, gaussian_delta_above
 from opendp_optimal.extend import float_up, least
-from opendp_optimal.known import real as baselines
 from opendp_optimal.measure._opendp import require_features
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_EPSILON
 
@@ -69,7 +68,7 @@ class Plan:
             return self.sigma * math.sqrt(2 / math.pi)
         if self.delta == 0:
             return 1 / self.epsilon
-        return baselines.expected_loss("truncated_laplace", self.epsilon, self.delta)
+        return known.expected_loss("truncated_laplace", self.epsilon, self.delta)
 
     def spent(
         self, delta: float | None = None, tables: tuple[Any, ...] = ()
@@ -189,10 +188,10 @@ def _tabulated(noise: str, epsilon: float, delta: float, releases: int) -> Plan:
 
 
 def _sigma(noise: str, epsilon: float, delta: float) -> float:
-    needed = baselines.analytic_gaussian_sigma(epsilon, delta)
+    needed = known.gaussian_sigma(epsilon, delta)
     if noise == "gaussian":
         # The classical formula is proved below epsilon = 1 only; never less than what is needed.
-        needed = max(needed, baselines.classical_gaussian_sigma(epsilon, delta))
+        needed = max(needed, known.classical_gaussian_sigma(epsilon, delta))
     needed *= 1 + 1e-7
     while gaussian_delta_above(needed, epsilon) > delta:
         needed *= _WIDER

@@ -16,11 +16,10 @@ import numpy as np
 import opendp.prelude as dp
 from numpy.typing import NDArray
 
-from opendp_optimal import NoiseTable
+from opendp_optimal import NoiseTable, known
 from opendp_optimal.certify.noise import TOTAL, DualCertificate, delta_units
 from opendp_optimal.errors import CertificateError
-from opendp_optimal.known import real as baselines
-from opendp_optimal.losses.names import loss_of
+from opendp_optimal.losses.base import loss_of
 from opendp_optimal.measure._opendp import make_measurement
 from opendp_optimal.measure.guarantee import Guarantee, design_for
 from opendp_optimal.measure.release import grid_for, make_direct, releaser
@@ -51,7 +50,7 @@ def truncated_table(epsilon: float, delta: float) -> NoiseTable:
     if not delta > 0:
         raise ValueError(f"delta ({delta!r}) must be above 0 for truncated Laplace noise")
     problem = NoiseProblem(epsilon=epsilon, delta=delta, loss=loss_of("l1"))
-    length = baselines.truncated_laplace_radius(epsilon, delta)
+    length = known.truncated_laplace_radius(epsilon, delta)
     cells = int(max(4, min(64 * max(1.0, epsilon), _MOST_POINTS / (2 * length + 2))))
     radius = int(np.ceil(length * cells)) + 1
     none = DualCertificate(
@@ -75,7 +74,7 @@ def truncated_table(epsilon: float, delta: float) -> NoiseTable:
 
 def _masses(epsilon: float, delta: float, cells: int, radius: int) -> NDArray[np.float64]:
     """What the density has in each cell, each to the last digit."""
-    cut = baselines.truncated_laplace_radius(epsilon, delta)
+    cut = known.truncated_laplace_radius(epsilon, delta)
     starts = np.minimum((np.arange(radius + 1) - 0.5) / cells, cut)
     starts[0] = 0.0
     ends = np.minimum((np.arange(radius + 1) + 0.5) / cells, cut)

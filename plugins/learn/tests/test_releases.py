@@ -2,7 +2,7 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 
-from opendp_optimal.known.real import expected_loss
+from opendp_optimal.known import expected_loss
 from opendp_optimal_learn import (
     NOISES,
     Releases,

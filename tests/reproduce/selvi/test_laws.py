@@ -6,7 +6,7 @@ from scipy import stats
 
 from docs.reproduce.selvi.laws import LAWS, bounded_law, bounded_table, law
 from opendp_optimal import solve
-from opendp_optimal.known.real import expected_loss
+from opendp_optimal.known import expected_loss
 from opendp_optimal_learn import plan, truncated_table
 
 

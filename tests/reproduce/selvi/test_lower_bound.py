@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docs.reproduce.selvi.lower_bound import literature_lower_bound
-from opendp_optimal.known.real import REAL_NAMES, expected_loss
+from opendp_optimal.known import REAL_NAMES, expected_loss
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "seed_tables.json").read_text())
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opendp_optimal.losses import pieces as moments
 from opendp_optimal.losses.base import Loss, parse
 
 LOSSES = ["l1", "l2", "pinball:0.8"]
@@ -27,7 +26,7 @@ def plainly(loss, z, h, weigh):
 @given(z=places, h=lengths)
 def test_named_losses_are_integrated_exactly(name, z, h):
     loss = parse(name)
-    falling, rising = moments.halves(loss, z, h)
+    falling, rising = loss.halves(z, h)
     assert float(falling) == pytest.approx(plainly(loss, z, h, lambda s: 1 - s), abs=2e-4)
     assert float(rising) == pytest.approx(plainly(loss, z, h, lambda s: s), abs=2e-4)
 
@@ -36,11 +35,11 @@ def test_named_losses_are_integrated_exactly(name, z, h):
 @settings(max_examples=40)
 @given(z=places, h=lengths)
 def test_a_users_loss_is_never_underestimated(loss, z, h):
-    falling, rising = moments.halves(loss, z, h)
+    falling, rising = loss.halves(z, h)
     assert float(falling) >= plainly(loss, z, h, lambda s: 1 - s) - 1e-4
     assert float(rising) >= plainly(loss, z, h, lambda s: s) - 1e-4
     for s in (0.0, 0.1, 0.37, 0.5, 0.93):
-        piece = next(p for p in moments.pieces(loss, z, h) if p.start <= s < p.end)
+        piece = next(p for p in loss.pieces(z, h) if p.start <= s < p.end)
         assert float(piece.value(Fraction(s))) >= loss(float(z) - s * float(h)) - 1e-9
 
 
@@ -48,4 +47,4 @@ def test_a_users_loss_is_never_underestimated(loss, z, h):
 @given(z=places, h=lengths)
 def test_the_two_halves_of_a_mirrored_loss_change_places(z, h):
     loss, mirrored = parse("pinball:0.75"), parse("pinball:0.25")
-    assert moments.halves(loss, z, h) == moments.halves(mirrored, h - z, h)[::-1]
+    assert loss.halves(z, h) == mirrored.halves(h - z, h)[::-1]

@@ -13,22 +13,25 @@ from hypothesis import strategies as st
 from scipy.integrate import trapezoid
 from scipy.optimize import minimize_scalar
 
-from opendp_optimal.known import real as baselines
-from opendp_optimal.known.real import (
+from opendp_optimal import known
+from opendp_optimal.known import (
     INTEGER_NAMES,
     NAMES,
     REAL_NAMES,
-    analytic_gaussian_delta,
-    analytic_gaussian_sigma,
+    Canonical,
+    DiscreteGaussian,
+    Gaussian,
+    Geometric,
+    Tabulated,
     cdf,
     classical_gaussian_sigma,
-    discrete_canonical_pmf,
-    discrete_laplace_loss,
-    discrete_laplace_pmf,
     expected_loss,
-    staircase_step,
+    gaussian_delta,
+    gaussian_sigma,
+    law_named,
     truncated_laplace_radius,
 )
+from opendp_optimal.losses.base import Loss, parse
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "seed_tables.json").read_text())
 
@@ -144,7 +147,7 @@ def test_staircase_step_is_the_minimiser(epsilon: float, loss: str) -> None:
         return float(2 * height * (np.exp(-epsilon * i) * flat).sum() / n)
 
     # The sum of differences of cubes is only good to some digits for small epsilon.
-    assert value(staircase_step(epsilon, loss)) == pytest.approx(
+    assert value(parse(loss).staircase_step(epsilon)) == pytest.approx(
         expected_loss("staircase", epsilon, 0.0, loss), rel=1e-6
     )
     if epsilon > 0.1:
@@ -154,7 +157,8 @@ def test_staircase_step_is_the_minimiser(epsilon: float, loss: str) -> None:
 
 @given(epsilons, deltas)
 def test_discrete_canonical_noise(epsilon: float, delta: float) -> None:
-    p = discrete_canonical_pmf(epsilon, delta)
+    law = Canonical(epsilon, delta)
+    p = law.pmf(law.reach)
     k = np.arange(len(p)) - len(p) // 2
     assert p.sum() == pytest.approx(1.0, rel=1e-12)
     assert (p == p[::-1]).all()
@@ -170,21 +174,20 @@ def test_discrete_canonical_noise(epsilon: float, delta: float) -> None:
 
 @pytest.mark.parametrize("sensitivity", [1, 3])
 def test_discrete_laplace(sensitivity: int) -> None:
-    p = discrete_laplace_pmf(0.7, 400, sensitivity=sensitivity)
+    law = Geometric(0.7 / sensitivity)
+    p = law.pmf(400)
     k = np.arange(-400, 401)
     assert p.sum() == pytest.approx(1.0)
     for loss, cost in (("l1", np.abs(k)), ("l2", k**2)):
-        assert (p * cost).sum() == pytest.approx(
-            discrete_laplace_loss(0.7, loss, sensitivity=sensitivity)
-        )
+        assert (p * cost).sum() == pytest.approx(law.expected_loss(parse(loss)))
     assert (p[:-sensitivity] <= math.exp(0.7) * p[sensitivity:] * (1 + 1e-12)).all()
 
 
 @given(epsilons, deltas)
 def test_analytic_gaussian_is_calibrated(epsilon: float, delta: float) -> None:
-    sigma = analytic_gaussian_sigma(epsilon, delta)
-    assert analytic_gaussian_delta(sigma, epsilon) <= delta
-    assert analytic_gaussian_delta(sigma * (1 - 1e-6), epsilon) > delta
+    sigma = gaussian_sigma(epsilon, delta)
+    assert gaussian_delta(sigma, epsilon) <= delta
+    assert gaussian_delta(sigma * (1 - 1e-6), epsilon) > delta
 
 
 def test_small_values_by_series() -> None:
@@ -234,7 +237,7 @@ def test_opendp_agrees_on_laplace_accuracy() -> None:
         radius = dp.laplacian_scale_to_accuracy(scale=1 / epsilon, alpha=0.05)
         assert 2 * cdf("laplace", epsilon, 0.0, -radius) == pytest.approx(0.05, rel=1e-9)
         whole = math.ceil(dp.discrete_laplacian_scale_to_accuracy(scale=1 / epsilon, alpha=0.05))
-        p = discrete_laplace_pmf(epsilon, 2000)
+        p = Geometric(epsilon).pmf(2000)
         assert 1 - p[2000 - whole + 1 : 2000 + whole].sum() <= 0.05
 
 
@@ -245,7 +248,7 @@ def test_dp_accounting_agrees_on_gaussian(pair: tuple[float, float]) -> None:
     from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 
     peer = GaussianPrivacyLoss.from_privacy_guarantee(common.DifferentialPrivacyParameters(*pair))
-    assert analytic_gaussian_sigma(*pair) == pytest.approx(peer.standard_deviation, rel=1e-4)
+    assert gaussian_sigma(*pair) == pytest.approx(peer.standard_deviation, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -260,11 +263,12 @@ def test_dp_accounting_agrees_on_gaussian(pair: tuple[float, float]) -> None:
         (lambda: expected_loss("laplace", 1.0, 0.1, "l3"), "loss ('l3')"),
         (lambda: expected_loss("gauss", 1.0, 0.1), "name ('gauss')"),
         (lambda: cdf("discrete_laplace", 1.0, 0.1, 0.0), "name ('discrete_laplace')"),
-        (lambda: discrete_canonical_pmf(1.0, 0.0), "delta (0.0)"),
-        (lambda: analytic_gaussian_sigma(1.0, 0.0), "delta (0.0)"),
-        (lambda: analytic_gaussian_delta(-1.0, 1.0), "sigma (-1.0)"),
-        (lambda: discrete_laplace_pmf(1.0, -1), "radius (-1)"),
-        (lambda: discrete_laplace_loss(1.0, sensitivity=0), "sensitivity (0)"),
+        (lambda: Canonical(1.0, 0.0).pmf(1), "delta (0.0)"),
+        (lambda: gaussian_sigma(1.0, 0.0), "delta (0.0)"),
+        (lambda: gaussian_delta(-1.0, 1.0), "sigma (-1.0)"),
+        (lambda: gaussian_delta(1.0, -1.0), "epsilon (-1.0)"),
+        (lambda: Geometric(1.0).pmf(-1), "radius (-1)"),
+        (lambda: Geometric(1.0).quantile(1.0), "chance (1.0)"),
     ],
 )
 def test_bad_arguments(call: object, words: str) -> None:
@@ -276,4 +280,47 @@ def test_bad_arguments(call: object, words: str) -> None:
 
 def test_names() -> None:
     assert NAMES == REAL_NAMES + INTEGER_NAMES
-    assert set(baselines.__all__) <= set(dir(baselines))
+    assert set(known.__all__) <= set(dir(known))
+
+
+LAWS = {
+    **{name: law_named(name, 0.7, 0.01) for name in NAMES},
+    "discrete_gaussian": DiscreteGaussian(3.0),
+    "wide": Gaussian(40.0),
+    "table": Tabulated(np.array([0.1, 0.2, 0.4, 0.15, 0.05]), 0.5, 1.0, atom=0.1),
+    "integers": Tabulated(np.array([0.1, 0.2, 0.4, 0.3, 0.0]), 1.0, 1.0, integer=True),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+@given(chance=st.floats(1e-6, 1 - 1e-6))
+@settings(max_examples=25)
+def test_quantiles_invert_the_cdf(name: str, chance: float) -> None:
+    law = LAWS[name]
+    x = law.quantile(chance)
+    assert law.cdf(x) >= chance
+    assert law.cdf(math.nextafter(x, -math.inf)) < chance
+    assert x == round(x) or not law.integer
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_expected_loss_is_an_integral_of_the_cdf(name: str) -> None:
+    """E c(X) of a loss with slopes 2 above and 1 below 0: integrals of both tails."""
+    law = LAWS[name]
+    radius = max(abs(law.quantile(1e-9)), 1.0)
+    # Off the integers and off the edges of cells, so that jumps are met from their middle.
+    x = (np.arange(400_000) + 0.5) / 400_000 * radius
+    uneven = 2 * (1 - law.cdf(x)).mean() * radius + law.cdf(-x).mean() * radius
+    loss = Loss(lambda z: 2.0 * z if z > 0 else -z)
+    assert law.expected_loss(loss) == pytest.approx(uneven, rel=2e-3)
+    assert law.expected_loss(loss, 3.0) == pytest.approx(3 * uneven, rel=2e-3)
+    both = (1 - law.cdf(x) + law.cdf(-x)).mean() * radius
+    assert law.expected_loss(parse("l1")) == pytest.approx(both, rel=2e-3)
+
+
+def test_one_gaussian_delta_for_all() -> None:
+    from opendp_optimal.budget import filters
+
+    for sigma, epsilon, distance in ((1.0, 1.0, 1.0), (30.0, 0.01, 2.0), (0.05, 3.0, 0.5)):
+        one = filters.gaussian_delta(epsilon, 0.5 / sigma**2, distance=distance)
+        assert one == pytest.approx(gaussian_delta(sigma / distance, epsilon * distance))
