@@ -80,9 +80,12 @@ if TYPE_CHECKING:
     from opendp_optimal.problem.noise import MAX_EPSILON as MAX_EPSILON
     from opendp_optimal.problem.noise import MIN_DELTA as MIN_DELTA
     from opendp_optimal.problem.noise import MIN_EPSILON as MIN_EPSILON
+    from opendp_optimal.sample.integers import LARGEST_DIMENSION as LARGEST_DIMENSION
+    from opendp_optimal.sample.integers import LARGEST_RATE as LARGEST_RATE
     from opendp_optimal.sample.integers import gaussian_integers as gaussian_integers
     from opendp_optimal.sample.integers import laplace_integers as laplace_integers
     from opendp_optimal.sample.integers import laplace_vectors as laplace_vectors
+    from opendp_optimal.sample.integers import smallest_rate as smallest_rate
     from opendp_optimal.sample.weights import WeightedSampler as WeightedSampler
     from opendp_optimal.sample.words import Source as Source
     from opendp_optimal.sample.words import random_words as random_words
@@ -156,9 +159,12 @@ __getattr__, __dir__, __all__ = lazy_face(
         "opendp_optimal.plugins": ["enrol"],
         "opendp_optimal.problem.noise": ["MAX_EPSILON", "MIN_DELTA", "MIN_EPSILON"],
         "opendp_optimal.sample.integers": [
+            "LARGEST_DIMENSION",
+            "LARGEST_RATE",
             "gaussian_integers",
             "laplace_integers",
             "laplace_vectors",
+            "smallest_rate",
         ],
         "opendp_optimal.sample.weights": ["WeightedSampler"],
         "opendp_optimal.sample.words": ["Source", "random_words", "secure_bytes"],

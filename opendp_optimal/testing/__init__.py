@@ -4,7 +4,7 @@ For this package's own tests and for authors of plugins. Nothing here is used by
 """
 
 from opendp_optimal.testing.audit import AuditResult, audit
-from opendp_optimal.testing.bounds import AuditReport, clopper_pearson, proven_loss
+from opendp_optimal.testing.bounds import AuditReport, clopper_pearson, log_ratio, proven_loss
 from opendp_optimal.testing.independent import plain_delta, plain_epsilon_holds
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "AuditResult",
     "audit",
     "clopper_pearson",
+    "log_ratio",
     "plain_delta",
     "plain_epsilon_holds",
     "proven_loss",

@@ -203,7 +203,7 @@ def geo_budgets(rng: random.Random) -> bool:
         people = Population.restore(PEOPLE, file("people.budgets", data))
     except ValueError:
         return False
-    if (people.ledger.paid < 0).any() or people.capacity != people._filter().capacity:
+    if (people.allowances.paid < 0).any() or people.capacity != people._filter().capacity:
         raise FuzzError("budgets were accepted that nobody can have")
     return True
 

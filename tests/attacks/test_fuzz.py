@@ -134,7 +134,7 @@ def test_findings_in_budgets(tmp_path):
     pytest.importorskip("opendp_optimal_geo.state")
     import zlib
 
-    from opendp_optimal_geo.state import FORMAT, load_ledger
+    from opendp_optimal_geo.state import FORMAT, load_allowances
 
     place = tmp_path / "budgets"
     for body in (b"", b"PK\3\4", b"not an archive"):
@@ -148,7 +148,7 @@ def test_findings_in_budgets(tmp_path):
         }
         place.write_bytes(json.dumps(header).encode() + b"\n" + body)
         with pytest.raises(ValueError, match="budgets"):
-            load_ledger(place)
+            load_allowances(place)
 
 
 HOSTILE_CSV = b"x,y\n1," + b'"' + b"z" * 140_000 + b'"\n'  # longer than a field may be
@@ -175,17 +175,17 @@ def test_findings_in_points(tmp_path):
 
 def test_findings_in_restored_budgets(tmp_path):
     geo = pytest.importorskip("opendp_optimal_geo")
-    from opendp_optimal_geo.state import load_ledger, save_ledger
+    from opendp_optimal_geo.state import load_allowances, save_allowances
 
     points = [[0.0, 0.0], [1.0, 2.0]]
     place = tmp_path / "budgets"
     geo.Population(points, budget=1.5).save(place)
-    ledger, settings = load_ledger(place)
+    ledger, settings = load_allowances(place)
     for wrong in (True, [], {}, {**settings, "more": 1}, {**settings, "budget": 15.0}):
-        save_ledger(place, ledger, wrong)
+        save_allowances(place, ledger, wrong)
         with pytest.raises(ValueError, match="budgets"):
             geo.Population.restore(points, place)
-    save_ledger(place, ledger, settings)
+    save_allowances(place, ledger, settings)
     assert geo.Population.restore(points, place).budget == 1.5
 
 

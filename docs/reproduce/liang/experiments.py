@@ -236,7 +236,7 @@ def figure_5(
             if options["method"] == "point" and turn >= point_repetitions:
                 continue
             # A fresh budget for every repetition: the images are public.
-            base.ledger.paid[:] = 0
+            base.allowances.paid[:] = 0
             answer = base.nearest(query, k, budget=budget, **options)
             # In the same order as the best: rounding cannot make it better than that.
             found = float(np.sort(distance[list(answer.value)]).sum())

@@ -27,7 +27,7 @@ from opendp_optimal.sample.integers import gaussian_integers as gaussian_noise
 from opendp_optimal.sample.integers import laplace_integers as laplace_noise
 from opendp_optimal.sample.integers import laplace_vectors as planar_laplace_noise
 from opendp_optimal_geo import plugin
-from opendp_optimal_geo.answer import Answer, Round
+from opendp_optimal_geo.answer import Answer, DensityMap, Round
 from opendp_optimal_geo.audit import (
     audit_looks,
     audit_population,
@@ -38,7 +38,7 @@ from opendp_optimal_geo.look import Request
 from opendp_optimal_geo.population import Population
 from opendp_optimal_geo.projection import project, unproject
 from opendp_optimal_geo.protocol import LocalProtocol, Reply, Status
-from opendp_optimal_geo.query import DensityMap
+from opendp_optimal_geo.query import KernelDensity, Nearest, Points, RangeCount
 from opendp_optimal_geo.radius import gaussian_radius, laplace_radius
 from opendp_optimal_geo.region import rectangle, threshold_shift
 from opendp_optimal_geo.schedule import Schedule, even_rule, saving_rule, spread_rule
@@ -64,8 +64,12 @@ __all__ = [
     "Filter",
     "GaussianFilter",
     "GpFilter",
+    "KernelDensity",
     "LocalProtocol",
+    "Nearest",
+    "Points",
     "Population",
+    "RangeCount",
     "Reply",
     "Request",
     "Round",

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from opendp_optimal.testing.bounds import AuditReport, log_ratio, proven_loss
-from opendp_optimal_geo._checks import choice, count, positive, share
-from opendp_optimal_geo.elimination import start, take_look
+from opendp_optimal.extend import choice, positive, share, whole
+from opendp_optimal.testing import AuditReport, log_ratio, proven_loss
+from opendp_optimal_geo.elimination import KeepAll
 from opendp_optimal_geo.population import Population
 from opendp_optimal_geo.score import DistanceTo
 
@@ -97,14 +97,11 @@ def audit_population(
     statistics = []
     for x in (0.0, distance):
         people = Population(
-            np.tile([x, 0.0], (count("draws", draws, least=40), 1)), budget=price, privacy=privacy
+            np.tile([x, 0.0], (whole("draws", draws, least=40), 1)), budget=price, privacy=privacy
         )
-        looker = people._looker(DistanceTo((-1e4, 0.0)), price, method, looks, False, "data")
-        state = start(looker.allotment, looker.columns)
-        with looker.paying(state):
-            for _ in looker.split:
-                take_look(state, looker, looker.allotment, looker.split)
-        averages = state.averages()
+        plan = people._plan(DistanceTo((-1e4, 0.0)), price, method, looks, False, "data")
+        blocks = people._take_looks(plan, KeepAll()).state.blocks
+        averages = np.concatenate([block.averages() for block in blocks])
         statistics.append(averages if averages.ndim == 1 else averages[:, 0])
     exact = float(np.round(distance / people.grid) * people.grid)
     claimed = exact * math.sqrt(2.0 * price) if gaussian else exact * price

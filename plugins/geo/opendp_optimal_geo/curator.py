@@ -17,14 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opendp_optimal.budget.filters import CgpFilter, Filter, GpFilter, check_reach
-from opendp_optimal.exact.numbers import float_down
-from opendp_optimal.sample.integers import LARGEST_RATE, smallest_rate
-from opendp_optimal.sample.integers import gaussian_integers as gaussian_noise
-from opendp_optimal_geo._checks import METHODS, choice, positive, share
-from opendp_optimal_geo._checks import fraction as exact_fraction
-from opendp_optimal_geo._opendp import require_features
+from opendp_optimal.extend import (
+    LARGEST_RATE,
+    choice,
+    float_down,
+    positive,
+    require_features,
+    share,
+    smallest_rate,
+)
+from opendp_optimal.extend import fraction as exact_fraction
+from opendp_optimal.extend import gaussian_integers as gaussian_noise
 from opendp_optimal_geo.answer import Answer, Round
-from opendp_optimal_geo.plan import shares
+from opendp_optimal_geo.plan import METHODS, shares
 from opendp_optimal_geo.radius import gaussian_radius
 
 Truth = NDArray[np.bool_]
@@ -148,7 +153,7 @@ class Curator:
         size = len(self.records)
         point = choice("method", method, METHODS) == "point"
         limit = share("fraction", fraction) * size
-        beta, price = share("beta", beta), exact_fraction("budget", budget)
+        beta, price = share("beta", beta), exact_fraction("budget", budget, above=0)
         split = shares(("even", 1) if baseline else looks, positive("budget", budget))
         if not self.filter.accepts(price, gaussian=True):
             raise ValueError(

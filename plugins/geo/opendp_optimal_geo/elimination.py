@@ -1,328 +1,319 @@
-"""Algorithms 4 (PIE-NI) and 5 (PIE-k): look again only at those who may still matter."""
+"""Algorithms 4 (PIE-NI) and 5 (PIE-k): look again only at those who may still matter.
+
+A rule takes what a look returned about one block of users (``step``), and what became of all
+blocks (``merge``): state in, state out. Nothing here asks anybody or knows what they have left.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal_geo.allowances import Ticks, Users
-from opendp_optimal_geo.answer import Round
-from opendp_optimal_geo.plan import Prices
+from opendp_optimal_geo.allowances import Mask, Users
+from opendp_optimal_geo.plan import Look, Plan
+from opendp_optimal_geo.radius import error_radius
 
 FloatArray = NDArray[np.float64]
-Progress = Callable[[int, int], None]
-"""Called with users x looks done and at most to do."""
-
-BLOCK = 1 << 16
-"""Numbers handled at a time."""
 
 
-class Looker(Protocol):
-    """What an elimination needs: charge users, get their noisy values, estimate, bound."""
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Users who are not decided, and what they have sent.
 
-    def charge(self, users: Users, ticks: Ticks) -> NDArray[np.bool_]:
-        """Charge a look before it is run; return who may be asked."""
-
-    def commit(self) -> None:
-        """Make the charges of a look last, before it is run."""
-
-    def look(self, users: Users, ticks: Ticks) -> FloatArray:
-        """Return noisy values, one row each; NaN where there is no answer."""
-
-    def weight(self, ticks: Ticks, look: int) -> FloatArray:
-        """Return the weight of this look's values in the average."""
-
-    def score(self, averages: FloatArray) -> FloatArray:
-        """Return the estimated scores of averaged values."""
-
-    def width(
-        self, users: Users, weights: FloatArray, look: int, beta: float
-    ) -> FloatArray | float:
-        """Return what the estimates may be off by, except with probability beta each."""
-
-    @property
-    def columns(self) -> int:
-        """Numbers in a value; 0 for plain numbers."""
-
-    def paying(self, state: Elimination) -> AbstractContextManager[None]:
-        """Charge solvent users for all looks at first, and give back what was not begun."""
-
-    @property
-    def solvent(self) -> bool:
-        """Whether it is known that everybody can pay for all looks."""
-
-    @property
-    def reliable(self) -> bool:
-        """Whether everybody who is asked answers."""
-
-
-@dataclass
-class Elimination:
-    """What is left after the looks, and what was decided on the way.
-
-    ``users`` are those never decided, with ``sums`` and ``weights`` of their values; one weight if
-    it is the same for all. ``fate`` is for all users: 0, or twice the look at which the user was
-    decided, plus 1 if inside.
+    :param users: indices in rising order
+    :param sums: of their values, each times the weight of its look
+    :param weights: sums of these weights: one for all of them, or one for each
     """
 
     users: Users
     sums: FloatArray
-    weights: FloatArray
-    fate: NDArray[np.uint16]
-    looks: int = 0
-    rounds: list[Round] = field(default_factory=list)
+    weights: float | FloatArray
 
-    @property
-    def decided_at(self) -> NDArray[np.uint16]:
-        """The look at which each user was decided, 0 if never."""
-        return self.fate >> np.uint16(1)
+    def __len__(self) -> int:
+        """How many users there are."""
+        return len(self.users)
 
-    @property
-    def inside(self) -> int:
-        """How many users were found inside."""
-        return int(np.count_nonzero(self.fate & np.uint16(1)))
+    def add(self, values: FloatArray, weight: float | FloatArray, asked: Mask | None) -> Block:
+        """Return the block after one more look.
 
-    @property
-    def outside(self) -> int:
-        """How many users were eliminated."""
-        return int(np.count_nonzero(self.fate)) - self.inside
+        :param values: of those asked, NaN where there was no answer; overwritten
+        :param weight: of the values
+        :param asked: who was asked; None for everybody
+        """
+        if asked is not None:
+            some = values
+            values = np.full(self.sums.shape, np.nan)
+            values[asked] = some
+        weights = self.weights + weight
+        if math.isnan(float(values.sum())):
+            silent = np.isnan(values if values.ndim == 1 else values[:, 0])
+            values[silent] = 0.0
+            weights = np.where(silent, self.weights, weights)
+        values *= _along(weight, values)
+        values += self.sums
+        return Block(self.users, values, weights)
 
-    def weight_of(self, which: slice | NDArray[np.bool_]) -> FloatArray:
-        """Return the weights of some of the users left, or the one they share."""
-        return self.weights if len(self.weights) == 1 else self.weights[which]
+    def take(self, which: Users) -> Block:
+        """Return the block of some of its users.
 
-    def averages(self, which: slice | NDArray[np.bool_] = slice(None)) -> FloatArray:
-        """Return the weighted averages of some of the users left."""
-        sums, weights = self.sums[which], self.weight_of(which)
-        result: FloatArray = sums / _like(weights[0] if len(weights) == 1 else weights, sums)
+        :param which: places in the block, in rising order
+        """
+        weights = self.weights if isinstance(self.weights, float) else self.weights.take(which)
+        return Block(self.users.take(which), self.sums.take(which, axis=0), weights)
+
+    def answered(self) -> Block:
+        """Return the block of those who have answered at all."""
+        if isinstance(self.weights, float):
+            return self if self.weights > 0.0 else self.take(np.zeros(0, np.intp))
+        known = self.weights > 0.0
+        return self if known.all() else self.take(np.flatnonzero(known))
+
+    def averages(self) -> FloatArray:
+        """Return the weighted averages of what the users have sent."""
+        result: FloatArray = self.sums / _along(self.weights, self.sums)
         return result
 
-    def spread_weights(self) -> None:
-        """Give every user left a weight of their own."""
-        if len(self.weights) == 1:
-            self.weights = np.repeat(self.weights, len(self.users))
+    def estimate(self, plan: Plan, look: int, beta: float) -> tuple[FloatArray, FloatArray]:
+        """Return estimated scores, and what they may be off by but with probability beta each.
 
-    def keep(self, kept: NDArray[np.bool_]) -> None:
-        """Go on with some of the users only."""
-        if not kept.all():
-            if len(self.weights) == len(self.users):  # also the one weight of the one user left
-                self.weights = self.weights[kept]
-            self.users, self.sums = self.users[kept], self.sums[kept]
-
-    def _move(self, block: slice, kept: Users | None, to: int) -> int:
-        """Move those kept of a block to a place before it; return the place after them."""
-        rows = int(block.stop - block.start if kept is None else len(kept))
-        if kept is None and to == block.start:
-            return to + rows
-        for values in (self.users, self.sums, self.weights):
-            if values is not self.weights or len(self.weights) > 1:
-                part = values[block]
-                values[to : to + rows] = part if kept is None else part.take(kept, axis=0)
-        return to + rows
-
-    def _cut(self, length: int) -> None:
-        self.users, self.sums = self.users[:length], self.sums[:length]
-        if len(self.weights) > 1:
-            self.weights = self.weights[:length]
+        :param plan: of the query
+        :param look: number of the last look, from 0
+        :param beta: failure probability
+        """
+        averages = self.averages()
+        score = plan.score(averages) if plan.columns else averages
+        return score, error_radius(plan, self.users, self.weights, look, beta)
 
 
-def block_rows(columns: int) -> int:
-    """Return how many users are handled at a time."""
-    return max(64, BLOCK // max(1, columns))
+@dataclass(frozen=True, eq=False)
+class State:
+    """What is known between two looks.
 
-
-def start(allotment: Ticks, columns: int) -> Elimination:
-    """Return the state before the first look; users without an allotment are not asked."""
-    users = np.flatnonzero(allotment > 0)
-    shape = (len(users), columns) if columns else (len(users),)
-    return Elimination(
-        users=users,
-        sums=np.zeros(shape),
-        weights=np.zeros(1),
-        fate=np.zeros(len(allotment), np.uint16),
-    )
-
-
-def _blocks(state: Elimination, looker: Looker) -> Iterator[slice]:
-    rows = block_rows(looker.columns)
-    for begin in range(0, len(state.users), rows):
-        yield slice(begin, min(begin + rows, len(state.users)))
-
-
-def take_look(
-    state: Elimination,
-    looker: Looker,
-    allotment: Ticks,
-    split: tuple[float, ...],
-    progress: Progress | None = None,
-    after: Callable[[slice], None] | None = None,
-) -> tuple[int, int]:
-    """Charge users for the next look, then run it; return how many were asked and refused.
-
-    Everybody is charged before the first noise is drawn; solvent users have been already.
-
-    :param after: called with every block that was looked at
+    :param blocks: users who are not decided
+    :param decided_at: for each user the look at which it was decided, from 1; 0 if it was not
+    :param inside: for each user whether it was found inside
+    :param looks: how many there were
+    :param found: how many users were found inside (S_1)
+    :param eliminated: how many users were eliminated (S_0)
     """
-    look, total = state.looks, len(state.users)
-    price = Prices(allotment, split, look)
-    charged = np.ones(0 if looker.solvent else total, np.bool_)
-    if not looker.solvent:
-        for block in _blocks(state, looker):
-            users = state.users[block]
-            charged[block] = looker.charge(users, price.of(users))
-    looker.commit()
-    state.looks += 1
-    asked = total if looker.solvent else int(np.count_nonzero(charged))
-    shared = asked == total and price.same and looker.reliable and len(state.weights) == 1
-    if shared:
-        state.weights = state.weights + looker.weight(price.of(state.users[:1]), look)
-    else:
-        state.spread_weights()
-    for block in _blocks(state, looker):
-        users = state.users[block]
-        everybody = asked == total or bool(charged[block].all())
-        if not everybody:
-            users = users[charged[block]]
-        if len(users):
-            ticks = price.of(users)
-            values = looker.look(users, ticks)
-            weights = looker.weight(ticks[:1] if price.same else ticks, look)
-            if not looker.reliable:
-                answered = np.isfinite(values if values.ndim == 1 else values[:, 0])
-                values = np.where(_like(answered, values), values, 0.0)
-                weights = weights * answered
-            values *= _like(weights[0] if len(weights) == 1 else weights, values)
-            where: slice | Users = block
-            if not everybody:
-                where = np.flatnonzero(charged[block]) + block.start
-            state.sums[where] += values
-            if not shared:
-                state.weights[where] += weights
-        if after is not None:
-            after(block)
-        if progress is not None:
-            progress(len(users), len(users) * (len(split) - look))
-    return asked, total - asked
+
+    blocks: tuple[Block, ...]
+    decided_at: NDArray[np.uint16]
+    inside: Mask
+    looks: int = 0
+    found: int = 0
+    eliminated: int = 0
+
+    @cached_property
+    def open(self) -> int:
+        """How many users are not decided."""
+        return sum(map(len, self.blocks))
 
 
-def _like(column: Any, values: FloatArray) -> Any:
-    return column if values.ndim == 1 or np.ndim(column) == 0 else column[:, None]
+def start(plan: Plan) -> State:
+    """Return the state before the first look; users without an allotment are not asked.
+
+    :param plan: of the query
+    """
+    users = (
+        np.arange(plan.size if plan.allotment else 0)
+        if isinstance(plan.allotment, int)
+        else np.flatnonzero(plan.allotment > 0)
+    )
+    shape = (plan.columns,) if plan.columns else ()
+    blocks = tuple(
+        Block(some, np.zeros((len(some), *shape)), 0.0)
+        for begin in range(0, len(users), plan.rows)
+        if len(some := users[begin : begin + plan.rows])
+    )
+    return State(blocks, np.zeros(plan.size, np.uint16), np.zeros(plan.size, np.bool_))
 
 
-def eliminate(
-    looker: Looker,
-    allotment: Ticks,
-    split: tuple[float, ...],
-    *,
-    beta: float,
-    low: float,
-    high: float,
-    decide: bool = True,
-    progress: Progress | None = None,
-) -> Elimination:
-    """Run PIE-NI (Algorithm 4).
+@dataclass(frozen=True)
+class Reading:
+    """What a look returned about a block.
 
-    :param looker: charges and asks
-    :param allotment: ticks each user may spend on this query
-    :param split: share of each look
-    :param beta: failure probability of all decisions together
+    :param look: which look
+    :param values: of those asked, NaN where there was no answer
+    :param asked: who was asked; None for everybody
+    """
+
+    look: Look
+    values: FloatArray
+    asked: Mask | None = None
+
+    def added_to(self, block: Block) -> Block:
+        """Return the block with these values."""
+        users = block.users if self.asked is None else block.users[self.asked]
+        weight = self.look.weight(self.look.price(users))
+        if self.asked is not None and isinstance(weight, np.ndarray):
+            spread = np.zeros(len(block))
+            spread[self.asked] = weight
+            weight = spread
+        return block.add(self.values, weight, self.asked)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """What became of a block after a look.
+
+    :param block: users who are still open
+    :param decided: users who are not
+    :param inside: which of these were found inside
+    :param score: estimates of the open users, where the rule compares blocks
+    :param width: what these may be off by
+    """
+
+    block: Block
+    decided: Users = field(default_factory=lambda: np.zeros(0, np.intp))
+    inside: Mask = field(default_factory=lambda: np.zeros(0, np.bool_))
+    score: FloatArray = field(default_factory=lambda: np.zeros(0))
+    width: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+
+@dataclass(frozen=True)
+class KeepAll:
+    """Everybody is asked in every look: the baselines."""
+
+    def goes_on(self, state: State) -> bool:
+        """Say whether there is anybody to look at."""
+        return bool(state.blocks)
+
+    def step(self, state: State, block: Block, reading: Reading) -> Part:
+        """Return a block after a look."""
+        return Part(reading.added_to(block))
+
+    def merge(self, plan: Plan, state: State, parts: Sequence[Part]) -> State:
+        """Return the state after a look at all blocks."""
+        return replace(state, blocks=tuple(part.block for part in parts), looks=state.looks + 1)
+
+
+@dataclass(frozen=True)
+class Threshold(KeepAll):
+    """PIE-NI: decide whoever is certainly inside or outside.
+
     :param low: a score below means inside (S_1)
     :param high: a score above means outside (S_0)
-    :param decide: False for a baseline, which asks everybody in every look
-    :param progress: called after every block
+    :param beta: failure probability of all decisions together
     """
-    state = start(allotment, looker.columns)
-    share = place = inside = outside = 0.0
 
-    def decide_block(block: slice) -> None:
-        """Decide about a block and move what is left of it to the front."""
-        nonlocal place, inside, outside
-        users, weights = state.users[block], state.weight_of(block)
+    low: float
+    high: float
+    beta: float
+
+    def step(self, state: State, block: Block, reading: Reading) -> Part:
+        """Decide about the users of a block."""
+        plan, number = reading.look.plan, reading.look.number
+        block = reading.added_to(block)
         with np.errstate(invalid="ignore", divide="ignore"):
-            score = looker.score(state.averages(block))
-            width = looker.width(users, weights, state.looks - 1, share)
-            is_in, is_out = score < low - width, score > high + width
-        done = is_in | is_out
-        if weights.min() <= 0.0:  # somebody has not answered at all
-            done &= weights > 0.0
-            is_in &= done
-            is_out &= done
-        kept = None
-        if done.any():
-            gone = np.flatnonzero(done)
-            state.fate[users.take(gone)] = 2 * state.looks + is_in.take(gone)
-            inside += int(np.count_nonzero(is_in))
-            outside += int(np.count_nonzero(is_out))
-            kept = np.flatnonzero(~done)
-        place = state._move(block, kept, int(place))
+            score, width = block.estimate(plan, number, _each(self.beta, plan, state))
+            inside, outside = score < self.low - width, score > self.high + width
+        done = inside | outside
+        if not isinstance(block.weights, float):  # nobody is decided without an answer
+            done &= block.weights > 0.0
+        if not done.any():
+            return Part(block)
+        gone = np.flatnonzero(done)
+        kept = block.take(np.flatnonzero(~done))
+        return Part(kept, block.users.take(gone), inside.take(gone))
 
-    with looker.paying(state):
-        while state.looks < len(split) and len(state.users):
-            share, place, inside, outside = beta / (len(split) * len(state.users)), 0, 0, 0
-            after = decide_block if decide else None
-            asked, refused = take_look(state, looker, allotment, split, progress, after)
-            if decide:
-                state._cut(int(place))
-            part = split[state.looks - 1]
-            state.rounds.append(Round(state.looks, part, asked, refused, int(inside), int(outside)))
-    return state
+    def merge(self, plan: Plan, state: State, parts: Sequence[Part]) -> State:
+        """Write down who was decided; put small blocks together."""
+        looks, found, eliminated = state.looks + 1, state.found, state.eliminated
+        for part in parts:
+            state.decided_at[part.decided] = looks
+            state.inside[part.decided] = part.inside
+            among = int(np.count_nonzero(part.inside))
+            found, eliminated = found + among, eliminated + len(part.decided) - among
+        blocks = tuple(_joined((part.block for part in parts), plan.rows))
+        return replace(state, blocks=blocks, looks=looks, found=found, eliminated=eliminated)
 
 
-def eliminate_to(
-    looker: Looker,
-    allotment: Ticks,
-    split: tuple[float, ...],
-    k: int,
-    *,
-    beta: float,
-    decide: bool = True,
-    progress: Progress | None = None,
-) -> Elimination:
-    """Run PIE-k (Algorithm 5): keep the k smallest right ends and what their intervals meet.
+@dataclass(frozen=True)
+class Smallest(KeepAll):
+    """PIE-k: keep the k smallest right ends and what their intervals meet.
 
-    :param looker: charges and asks
-    :param allotment: ticks each user may spend on this query
-    :param split: share of each look
     :param k: how many are wanted
     :param beta: failure probability of all decisions together
-    :param decide: False for a baseline, which asks everybody in every look
-    :param progress: called after every block
     """
-    state = start(allotment, looker.columns)
-    with looker.paying(state):
-        while state.looks < len(split) and len(state.users) > (k if decide else 0):
-            share = beta / (len(split) * len(state.users))
-            asked, refused = take_look(state, looker, allotment, split, progress)
-            outside = 0
-            if len(state.weights) > 1:  # users without any answer cannot be ranked
-                state.keep(state.weights > 0.0)
-            if decide and len(state.users) > k:
-                score, width = scores(state, looker, share)
-                right = score + width
-                limit = np.partition(right, k - 1)[k - 1]
-                # The others' right ends are no smaller: intervals meet iff left ends do not pass.
-                kept = score - width <= limit
-                gone = state.users[~kept]
-                state.fate[gone] = 2 * state.looks
-                outside = len(gone)
-                state.keep(kept)
-            state.rounds.append(
-                Round(state.looks, split[state.looks - 1], asked, refused, 0, outside)
-            )
-    return state
+
+    k: int
+    beta: float
+
+    def goes_on(self, state: State) -> bool:
+        """Say whether more than k are left, or nobody has been looked at."""
+        return state.open > (self.k if state.looks else 0)
+
+    def step(self, state: State, block: Block, reading: Reading) -> Part:
+        """Estimate the scores of a block; users without any answer cannot be ranked."""
+        block = reading.added_to(block).answered()
+        plan, number = reading.look.plan, reading.look.number
+        score, width = block.estimate(plan, number, _each(self.beta, plan, state))
+        return Part(block, score=score, width=np.broadcast_to(width, score.shape))
+
+    def merge(self, plan: Plan, state: State, parts: Sequence[Part]) -> State:
+        """Eliminate whoever is certainly farther away than k others."""
+        looks, eliminated, blocks = state.looks + 1, state.eliminated, []
+        limit = _smallest([part.score + part.width for part in parts], self.k)
+        for part in parts:
+            # The others' right ends are no smaller: intervals meet iff left ends do not pass.
+            kept = part.score - part.width <= limit
+            gone = part.block.users[~kept]
+            state.decided_at[gone] = looks
+            eliminated += len(gone)
+            blocks.append(part.block.take(np.flatnonzero(kept)) if len(gone) else part.block)
+        joined = tuple(_joined(blocks, plan.rows))
+        return replace(state, blocks=joined, looks=looks, eliminated=eliminated)
 
 
-def scores(state: Elimination, looker: Looker, beta: float) -> tuple[FloatArray, FloatArray]:
-    """Return estimates and widths for the users left, block by block."""
-    score, width = np.empty(len(state.users)), np.empty(len(state.users))
-    for block in _blocks(state, looker):
-        score[block] = looker.score(state.averages(block))
-        width[block] = looker.width(
-            state.users[block], state.weight_of(block), state.looks - 1, beta
-        )
-    return score, width
+Rule = KeepAll | Threshold | Smallest
+
+
+def _each(beta: float, plan: Plan, state: State) -> float:
+    """Return the failure probability of one decision, about one user after one look."""
+    return beta / (len(plan.split) * state.open)
+
+
+def _smallest(ends: Sequence[FloatArray], k: int) -> float:
+    """Return the k-th smallest of all; infinite if there are not so many."""
+    every = np.concatenate(ends)
+    return float(np.partition(every, k - 1)[k - 1]) if len(every) > k else math.inf
+
+
+def _joined(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
+    """Put neighbouring blocks together while they have at most so many rows; drop empty ones."""
+    waiting: list[Block] = []
+    for block in blocks:
+        if waiting and sum(map(len, waiting)) + len(block) > rows:
+            yield _join(waiting)
+            waiting = []
+        if len(block):
+            waiting.append(block)
+    if waiting:
+        yield _join(waiting)
+
+
+def _join(blocks: Sequence[Block]) -> Block:
+    if len(blocks) == 1:
+        return blocks[0]
+    users = np.concatenate([block.users for block in blocks])
+    sums = np.concatenate([block.sums for block in blocks])
+    first = blocks[0].weights
+    if isinstance(first, float) and all(_same(block.weights, first) for block in blocks):
+        return Block(users, sums, first)
+    weights = [np.broadcast_to(block.weights, len(block)) for block in blocks]
+    return Block(users, sums, np.concatenate(weights))
+
+
+def _same(weights: float | FloatArray, first: float) -> bool:
+    return isinstance(weights, float) and weights == first
+
+
+def _along(weights: float | FloatArray, values: FloatArray) -> float | FloatArray:
+    """Return weights so that they multiply rows."""
+    return weights if isinstance(weights, float) or values.ndim == 1 else weights[:, None]

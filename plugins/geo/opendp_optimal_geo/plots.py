@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from shapely.geometry.base import BaseGeometry
 
-from opendp_optimal_geo.answer import Answer
-from opendp_optimal_geo.query import DensityMap
+from opendp_optimal_geo.answer import Answer, DensityMap
 
 FloatArray = NDArray[np.float64]
 

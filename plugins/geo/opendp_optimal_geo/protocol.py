@@ -7,8 +7,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from opendp_optimal.budget.filters import Filter
-from opendp_optimal_geo._checks import fraction
-from opendp_optimal_geo._opendp import require_features
+from opendp_optimal.extend import fraction, require_features
 
 __all__ = ["LocalProtocol", "Reply", "Status"]
 
@@ -101,7 +100,7 @@ class LocalProtocol:
         require_features("contrib", "honest-but-curious")
         if not callable(mechanism):
             raise ValueError(f"mechanism ({mechanism!r}) must be callable")
-        exact = fraction("price", price, zero=True)
+        exact = fraction("price", price, least=0)
         if component not in self._components:
             raise ValueError(f"component ({component!r}) must be one that was added")
         if self._status is Status.HALT or exact == 0:

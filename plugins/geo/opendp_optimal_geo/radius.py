@@ -1,11 +1,19 @@
-"""Error bounds: lambda of Lemma 6.1 and widths of estimates from several looks."""
+"""Error radii: lambda of Lemma 6.1, and of estimates from several Gaussian or Laplace looks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
-from scipy.optimize import minimize_scalar
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal_geo.allowances import Users
+from opendp_optimal_geo.plan import FEWEST_TICKS, Plan
+from opendp_optimal_geo.score import score_error
+
+FloatArray = NDArray[np.float64]
 
 _DIRECTIONS = 16
 
@@ -47,6 +55,8 @@ def laplace_radius(
     >>> round(laplace_radius(1, 0.001, [1.0]), 3)
     6.908
     """
+    from scipy.optimize import minimize_scalar
+
     if dimension == 1 and len(split) == 1:
         return (math.log(1.0 / beta) + slack) / split[0] * (1.0 + 1e-9)
     squares = math.fsum(f * f for f in split)
@@ -68,3 +78,47 @@ def laplace_radius(
     # Any part gives a valid bound; the search only has to come close to the best one.
     best = minimize_scalar(width, bounds=(1e-6, 1.0 - 1e-9), method="bounded")
     return stretch * float(best.fun) * (1.0 + 1e-9)
+
+
+_laplace_radius = lru_cache(maxsize=256)(laplace_radius)
+
+
+def deviation(plan: Plan, users: Users, weights: float | FloatArray) -> FloatArray:
+    """Return the standard deviations of weighted averages, per coordinate.
+
+    :param plan: of the query
+    :param users: indices
+    :param weights: their sums of weights, or the one that they share
+    """
+    tick = float(plan.tick)
+    if plan.pure:
+        squares = math.fsum(f * f for f in plan.split)
+        given = np.asarray(plan.given(users), np.float64) * (tick * math.sqrt(squares))
+        return np.asarray(math.sqrt(2.0) * plan.stretch / given)
+    return np.asarray(plan.stretch / np.sqrt(2.0 * tick * np.asarray(weights)))
+
+
+def error_radius(
+    plan: Plan, users: Users, weights: float | FloatArray, look: int, beta: float
+) -> FloatArray:
+    """Return what estimated scores may be off by, except with probability beta each.
+
+    :param plan: of the query
+    :param users: indices
+    :param weights: their sums of weights, or the one that they share
+    :param look: number of the last look, from 0
+    :param beta: failure probability
+    """
+    size = plan.columns or 1
+    if plan.pure:
+        split = plan.split[: look + 1]
+        radius = _laplace_radius(size, beta, split, slack=plan.slack) / (1.0 - 1.0 / FEWEST_TICKS)
+        price = np.asarray(plan.given(users), np.float64) * float(plan.tick)
+        # A user who halted on the way has fewer looks than the bound is for.
+        short = np.asarray(weights) < math.fsum(f * f for f in split) * (1.0 - 1e-9)
+        spread = np.where(short, math.inf, radius * plan.stretch / price)
+    else:
+        spread = deviation(plan, users, weights) * gaussian_radius(size, beta)
+    rounding = plan.step * (math.sqrt(size) / 2.0 if plan.columns else 1.0)
+    rounding += plan.grid * score_error(plan.score.dimension) * 2.0**31
+    return np.asarray(spread * (1.0 + 1e-9) + rounding)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from shapely.geometry import MultiPolygon, Polygon
 from shapely.geometry.base import BaseGeometry
 
-from opendp_optimal_geo._checks import location, moderate, number, positive
+from opendp_optimal.extend import finite, moderate, point, positive
 
 FloatArray = NDArray[np.float64]
 
@@ -34,9 +34,9 @@ def rectangle(centre: Any, width: float, height: float, *, angle: float = 0.0) -
     >>> rectangle((0, 0), 4, 2, angle=90).bounds
     (-1.0, -2.0, 1.0, 2.0)
     """
-    middle = location("centre", centre, 2)
+    middle = point("centre", centre, 2)
     width, height = positive("width", width), positive("height", height)
-    degrees = number("angle", angle) % 360.0
+    degrees = finite("angle", angle) % 360.0
     quarter = {0.0: (1.0, 0.0), 90.0: (0.0, 1.0), 180.0: (-1.0, 0.0), 270.0: (0.0, -1.0)}
     turn = math.radians(degrees)
     cos, sin = quarter.get(degrees, (math.cos(turn), math.sin(turn)))

@@ -9,13 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal_geo._checks import count
+from opendp_optimal.extend import whole
 from opendp_optimal_geo.answer import Answer
 from opendp_optimal_geo.population import Population
+from opendp_optimal_geo.query import KernelDensity, Nearest, Query, RangeCount
 
 FloatArray = NDArray[np.float64]
 Rule = Callable[[int, int, FloatArray, float], FloatArray]
 """Called with (query from 1, m, what each user has left, B); returns a budget for each user."""
+
+QUERIES: dict[str, Callable[..., Query]] = {
+    "range_count": RangeCount,
+    "kde": KernelDensity,
+    "nearest": Nearest,
+}
 
 __all__ = ["Schedule", "even_rule", "saving_rule", "spread_rule"]
 
@@ -82,7 +89,7 @@ class Schedule:
         """Check, and remember what there is to spread."""
         if not isinstance(self.population, Population):
             raise ValueError(f"population ({self.population!r}) must be a Population")
-        self.queries = count("queries", self.queries)
+        self.queries = whole("queries", self.queries)
         if not callable(self.rule):
             raise ValueError(f"rule ({self.rule!r}) must be callable")
         self.done = 0
@@ -103,18 +110,18 @@ class Schedule:
         wanted[wanted < 1e-6 * self._budget / self.queries] = 0.0
         return wanted
 
-    def ask(self, query: str, *args: Any, **options: Any) -> Answer:
+    def ask(self, query: str | Query, *args: Any, **options: Any) -> Answer:
         """Ask the next query with its budget.
 
-        :param query: "range_count", "kde" or "nearest"
-        :param args: as for that method of the population
-        :param options: as for that method, without ``budget``
+        :param query: a query, or "range_count", "kde" or "nearest" with its arguments
+        :param args: as for the query of that name
+        :param options: as for :meth:`Population.ask`, without ``budget``
         """
-        if query not in ("range_count", "kde", "nearest"):
-            raise ValueError(f"query ({query!r}) must be 'range_count', 'kde' or 'nearest'")
-        answer: Answer = getattr(self.population, query)(
-            *args, budget=self.next_budget(), **options
-        )
+        if isinstance(query, str):
+            if query not in QUERIES:
+                raise ValueError(f"query ({query!r}) must be 'range_count', 'kde' or 'nearest'")
+            query = QUERIES[query](*args)
+        answer = self.population.ask(query, budget=self.next_budget(), **options)
         self.done += 1
         return answer
 

@@ -16,7 +16,7 @@ import shapely
 from numpy.typing import NDArray
 from shapely.geometry.base import BaseGeometry
 
-from opendp_optimal_geo._checks import location
+from opendp_optimal.extend import point as location
 from opendp_optimal_geo.region import LARGEST, check_region, rectangle_frame, settle
 
 FloatArray = NDArray[np.float64]

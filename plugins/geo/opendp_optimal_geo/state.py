@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from opendp_optimal_geo.allowances import WHOLE, Ledger
+from opendp_optimal_geo.allowances import WHOLE, Allowances
 
 FORMAT = "opendp-optimal-geo budgets 2"
 _MALFORMED = (
@@ -34,20 +34,20 @@ _MALFORMED = (
 )
 
 
-def save_ledger(path: Path, ledger: Ledger, settings: dict[str, Any]) -> None:
+def save_allowances(path: Path, allowances: Allowances, settings: dict[str, Any]) -> None:
     """Write budgets and settings, all or nothing.
 
     :param path: file to replace
-    :param ledger: what was paid
+    :param allowances: what was paid
     :param settings: anything JSON can hold
     """
     body = io.BytesIO()
-    np.savez(body, paid=ledger.paid, halted=ledger.halted)
+    np.savez(body, paid=allowances.paid, halted=allowances.halted)
     data = body.getvalue()
     header = {
         "format": FORMAT,
-        "capacity": str(ledger.capacity),
-        "size": ledger.size,
+        "capacity": str(allowances.capacity),
+        "size": allowances.size,
         "settings": settings,
         "crc32": zlib.crc32(data),
         "bytes": len(data),
@@ -68,10 +68,10 @@ def save_ledger(path: Path, ledger: Ledger, settings: dict[str, Any]) -> None:
     _sync_folder(path.parent)
 
 
-def load_ledger(path: Path) -> tuple[Ledger, dict[str, Any]]:
+def load_allowances(path: Path) -> tuple[Allowances, dict[str, Any]]:
     """Read budgets and settings; a file that is not whole is refused.
 
-    :param path: file written by :func:`save_ledger`
+    :param path: file written by :func:`save_allowances`
     """
     path = Path(path)
     try:
@@ -88,15 +88,15 @@ def load_ledger(path: Path) -> tuple[Ledger, dict[str, Any]]:
         # No memory is taken for a size that the arrays do not have.
         if paid.shape != (int(header["size"]),):
             raise ValueError("wrong sizes")
-        ledger = Ledger(capacity, int(header["size"]))
-        if paid.shape != (ledger.size,) or halted.shape != (ledger.size,):
+        allowances = Allowances(capacity, int(header["size"]))
+        if paid.shape != (allowances.size,) or halted.shape != (allowances.size,):
             raise ValueError("wrong sizes")
         if paid.dtype != np.int64 or (paid < 0).any() or (paid > WHOLE).any():
             raise ValueError("impossible totals")
     except _MALFORMED as error:
         raise ValueError(f"path ({path.name}) must hold saved budgets: {error}") from None
-    ledger.restore(paid, halted)
-    return ledger, settings
+    allowances.restore(paid, halted)
+    return allowances, settings
 
 
 def exact(text: Any) -> Fraction:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from opendp_optimal_geo import audit_looks, audit_population, gaussian_power
-from opendp_optimal_geo.look import GridLooker
+from opendp_optimal_geo.plan import Look, Plan
 
 CASES = [
     ("cgp", "point", 1e-4),
@@ -24,25 +24,16 @@ def test_released_looks_pass(privacy, method, price):
 
 def test_too_little_noise_is_caught(monkeypatch):
     """Planted: the noise is drawn at twice the price that is charged."""
-    honest = GridLooker.__post_init__
-
-    def careless(self):
-        honest(self)
-        self.rate *= 2.0
-
-    monkeypatch.setattr(GridLooker, "__post_init__", careless)
+    honest = Plan.rate.func
+    monkeypatch.setattr(Plan, "rate", property(lambda plan: 2.0 * honest(plan)))
     assert audit_population(100.0, 1e-4, draws=20_000).violated
     assert audit_population(100.0, 1e-4, method="distance", draws=20_000).violated
 
 
 def test_charging_only_the_first_look_is_caught(monkeypatch):
     """Planted: every look spends the whole price."""
-    honest = GridLooker.look
-
-    def greedy(self, users, ticks):
-        return honest(self, users, np.full(len(users), int(self.allotment[0])))
-
-    monkeypatch.setattr(GridLooker, "look", greedy)
+    honest = Look.rates
+    monkeypatch.setattr(Look, "rates", lambda look, price: honest(look, look.plan.allotment))
     assert audit_population(100.0, 1e-4, draws=20_000).violated
 
 

@@ -13,13 +13,16 @@ from opendp_optimal.sample.integers import laplace_integers as laplace_noise
 from opendp_optimal.sample.integers import laplace_vectors as planar_laplace_noise
 from opendp_optimal_geo import (
     Curator,
+    DistanceTo,
     Population,
+    SignedDistance,
+    elimination,
     gaussian_radius,
     laplace_radius,
     rectangle,
 )
 from opendp_optimal_geo import curator as threshold
-from opendp_optimal_geo.look import GridLooker
+from opendp_optimal_geo.elimination import Smallest, Threshold
 
 RUNS = 200
 SQUARE = rectangle((0, 0), 1000, 1000)
@@ -43,46 +46,35 @@ def test_lemma_5_2(method, privacy):
 
 def test_lemma_5_2_can_fail(monkeypatch):
     """With widths a quarter as wide, decisions are wrong far too often."""
-    honest = GridLooker.width
-    monkeypatch.setattr(
-        GridLooker, "width", lambda self, *args: np.asarray(honest(self, *args)) / 4.0
-    )
+    honest = elimination.error_radius
+    monkeypatch.setattr(elimination, "error_radius", lambda *args: honest(*args) / 4.0)
     rng = np.random.default_rng(52)
     failures = sum(wrong_decision(rng, "distance", "cgp") for _ in range(RUNS))
     assert too_many(failures, RUNS, BETA)
 
 
 def wrong_decision(rng, method, privacy):
-    from opendp_optimal_geo.elimination import eliminate
-    from opendp_optimal_geo.score import SignedDistance
-
     points = near_border(40, rng)
     budget = 1e-3 if privacy == "cgp" else 0.1
     people = Population(points, budget=budget, privacy=privacy)
-    looker = people._looker(SignedDistance(SQUARE), budget, method, ("doubling", 6), False, "data")
-    state = eliminate(looker, looker.allotment, looker.split, beta=BETA, low=0.0, high=0.0)
+    plan = people._plan(SignedDistance(SQUARE), budget, method, ("doubling", 6), False, "data")
+    state = people._take_looks(plan, Threshold(0.0, 0.0, BETA)).state
     inside = np.abs(points).max(axis=1) < 500.0
-    found_in, decided = (state.fate & 1).astype(bool), state.fate > 0
-    return bool((decided & (found_in != inside)).any())
+    return bool(((state.decided_at > 0) & (state.inside != inside)).any())
 
 
 @pytest.mark.parametrize("method", ["point", "distance"])
 def test_lemma_5_3(method):
     """PIE-k keeps the true neighbours in every look except with probability beta_0."""
-    from opendp_optimal_geo.elimination import eliminate_to
-    from opendp_optimal_geo.score import DistanceTo
-
     rng = np.random.default_rng(53)
     failures = 0
     for _ in range(RUNS):
         points = rng.normal(0.0, 60.0, (40, 2))
         people = Population(points, budget=1e-3)
-        looker = people._looker(
-            DistanceTo((0.0, 0.0)), 1e-3, method, ("doubling", 6), False, "data"
-        )
-        state = eliminate_to(looker, looker.allotment, looker.split, 5, beta=BETA)
+        plan = people._plan(DistanceTo((0.0, 0.0)), 1e-3, method, ("doubling", 6), False, "data")
+        state = people._take_looks(plan, Smallest(5, BETA)).state
         best = np.argsort(np.hypot(*points.T))[:5]
-        failures += bool((state.fate[best] > 0).any())
+        failures += bool((state.decided_at[best] > 0).any())
     assert not too_many(failures, RUNS, BETA)
 
 

@@ -32,9 +32,9 @@ from opendp_optimal_geo import (
     rectangle,
 )
 from opendp_optimal_geo._opendp import as_gaussian
-from opendp_optimal_geo.crowd import _steps
+from opendp_optimal_geo.elimination import KeepAll
+from opendp_optimal_geo.grid import steps
 from opendp_optimal_geo.projection import project_anywhere
-from opendp_optimal_geo.query import release_points
 
 SQUARE = rectangle((0, 0), 100, 100)
 HOSTILE = [math.nan, math.inf, -math.inf, 1.7e308, -1e200, 5e-324, -0.0, 2.0**53 + 2.0]
@@ -236,9 +236,11 @@ def test_queries_in_threads_cannot_spend_a_budget_twice():
     """Two queries are ready, and everybody can pay for one of them."""
     people = Population(np.zeros((5, 2)), budget=1.0)
     score = geo.SignedDistance(SQUARE)
-    ready = [people._looker(score, 0.75, "point", ("even", 1), True, "data") for _ in range(2)]
-    answered = [np.isfinite(release_points(looker, 5)).all() for looker in ready]
-    assert answered == [True, False]
+    ready = [people._plan(score, 0.75, "point", ("even", 1), True, "data") for _ in range(2)]
+    looked = [people._take_looks(plan, KeepAll()) for plan in ready]
+    assert [each.rounds[0].asked for each in looked] == [5, 0]
+    answered = [len(block.answered()) for each in looked for block in each.state.blocks]
+    assert answered == [5, 0]
     assert (people.spent <= 1.0).all()
 
 
@@ -316,7 +318,7 @@ def test_points_of_every_type_go_to_the_nearest_step(kind, bits):
     if dtype.kind in "iu" and bits <= 0:
         points = points[np.abs(points.astype(float)) < 2.0**31][None, :]
     exact = int if dtype.kind in "iu" else float
-    for x, step in zip(points[0], _steps(points, grid)[0], strict=True):
+    for x, step in zip(points[0], steps(points, grid)[0], strict=True):
         assert abs(Fraction(exact(x)) / Fraction(grid) - int(step)) <= Fraction(1, 2)
 
 
@@ -355,7 +357,7 @@ def test_maps_beyond_floats_charge_nothing(bounds, bandwidth):
     people = Population(np.zeros((3, 2)), budget=1.0)
     with pytest.raises(ValueError, match="must be"):
         people.density_map(bounds, 10, bandwidth, budget=0.5)
-    assert not people.ledger.paid.any()
+    assert not people.allowances.paid.any()
 
 
 @pytest.mark.parametrize("bandwidth", [1e-320, 1e-200, 1e200, 1.7e308])
@@ -370,8 +372,10 @@ def test_any_bandwidth_is_answered(bandwidth, method):
 def test_what_is_shown_is_not_what_is_secret():
     points = np.array([[1234.5, 6789.25], [4321.0, 9876.0]])
     people = Population(points, budget=1.0, central_budget=1.0)
-    looker = people._looker(geo.SignedDistance(SQUARE), 0.5, "point", ("even", 2), False, "data")
-    shown = [people, Curator(points, budget=1.0), looker, geo.Schedule(people, 2)]
+    plan = people._plan(geo.SignedDistance(SQUARE), 0.5, "point", ("even", 2), False, "data")
+    looked = people._take_looks(plan, KeepAll())
+    shown = [people, Curator(points, budget=1.0), plan, plan.looks, looked.rounds]
+    shown.append(geo.Schedule(people, 2))
     shown.append(LocalProtocol(CgpFilter(1.0), {"home": (1234.5, 6789.25)}))
     for each in shown:
         text = repr(each) + str(each)

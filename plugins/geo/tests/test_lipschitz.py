@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from shapely.geometry import MultiPolygon, Polygon
 
 from opendp_optimal_geo import DistanceTo, Population, SignedDistance, make_signed_distance
-from opendp_optimal_geo.look import SCORE_STEPS, lipschitz
+from opendp_optimal_geo.plan import SCORE_STEPS, lipschitz
 from opendp_optimal_geo.region import settle
 from opendp_optimal_geo.score import FEW_EDGES, score_error
 
@@ -224,7 +224,7 @@ def test_regions_that_vanish_are_refused_before_anybody_is_asked(corners):
     people = Population(np.zeros((3, 2)), budget=1.0)
     with pytest.raises(ValueError, match="must be wider than"):
         people.range_count(Polygon(corners), budget=0.5)
-    assert not people.ledger.paid.any()
+    assert not people.allowances.paid.any()
 
 
 def test_huge_regions_and_places_are_refused():

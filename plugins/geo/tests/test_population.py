@@ -17,7 +17,7 @@ from opendp_optimal_geo import (
     rectangle,
 )
 from opendp_optimal_geo.allowances import WHOLE
-from opendp_optimal_geo.plan import Prices, shares
+from opendp_optimal_geo.plan import price_of, shares
 
 SQUARE = rectangle((0, 0), 1000, 1000)
 
@@ -91,11 +91,11 @@ def test_users_may_have_different_budgets():
 def test_one_user_halts_half_way():
     """Asked for more than is left, a user answers the looks that fit, then halts."""
     people = Population(np.zeros((2, 2)) + 490.0, budget=1e-3)
-    people.ledger.charge(np.array([0]), np.array([WHOLE // 2]))
+    people.allowances.charge(np.array([0]), np.array([WHOLE // 2]))
     answer = people.range_count(SQUARE, budget=1e-3, looks=("even", 4), beta=1e-9)
     assert people.halted.tolist() == [True, False]
     assert [r.refused for r in answer.rounds] == [0, 0, 1, 1]
-    assert people.ledger.paid.tolist() == [WHOLE, WHOLE]
+    assert people.allowances.paid.tolist() == [WHOLE, WHOLE]
 
 
 def test_components_share_the_budget():
@@ -184,7 +184,7 @@ def test_a_query_that_dies_leaves_started_looks_charged(tmp_path):
         people.range_count(SQUARE, budget=0.5, method="distance", looks=("even", 5))
     assert people.spent.tolist() == pytest.approx([0.3] * 4)
     again = Population.restore(lambda request: None, journal, size=4, dimension=2)
-    assert again.ledger.paid.tolist() == people.ledger.paid.tolist()
+    assert again.allowances.paid.tolist() == people.allowances.paid.tolist()
 
 
 def test_the_journal_is_written_before_anybody_is_asked(tmp_path):
@@ -203,10 +203,11 @@ def test_the_journal_is_written_before_anybody_is_asked(tmp_path):
 @given(st.integers(64, WHOLE), st.integers(1, 20), st.sampled_from(["even", "doubling"]))
 def test_looks_add_up_exactly(allotment, c, kind):
     split = shares((kind, c))
-    users = np.array([0])
-    prices = [int(Prices(np.array([allotment]), split, j).of(users)[0]) for j in range(c)]
+    prices = [price_of(allotment, split, j) for j in range(c)]
     assert sum(prices) == allotment
     assert min(prices) >= 0
+    each = [price_of(np.array([allotment]), split, j).tolist() for j in range(c)]
+    assert each == [[price] for price in prices]
 
 
 def test_doubling_doubles():
@@ -249,7 +250,7 @@ def test_bad_arguments_charge_nothing(options, reason):
     ):
         with pytest.raises(ValueError, match=reason):
             ask()
-    assert not people.ledger.paid.any()
+    assert not people.allowances.paid.any()
     assert not people.halted.any()
 
 
@@ -271,7 +272,7 @@ def test_other_bad_arguments_charge_nothing():
     ):
         with pytest.raises(ValueError, match=reason):
             ask()
-    assert not people.ledger.paid.any()
+    assert not people.allowances.paid.any()
 
 
 @pytest.mark.parametrize(
@@ -312,7 +313,7 @@ def test_central_threshold():
     few = float((np.abs(points) < 500.0).all(axis=1).mean())
     assert people.threshold(SQUARE, few + 0.2, budget=0.5).value is True
     assert people.threshold(SQUARE, max(0.001, few - 0.03), budget=0.25).value is False
-    assert not people.ledger.paid.any()  # the users' own budgets are another matter
+    assert not people.allowances.paid.any()  # the users' own budgets are another matter
     left = people.central_remaining
     for options, reason in (
         ({"budget": 1.0}, "left"),
@@ -362,7 +363,7 @@ class Budgets(RuleBasedStateMachine):
     def begin(self, privacy, seed):
         self.points = crowd(12, seed=seed)
         self.people = Population(self.points, **privacy)
-        self.previous = self.people.ledger.paid.copy()
+        self.previous = self.people.allowances.paid.copy()
         self.was_halted = self.people.halted
 
     @rule(
@@ -394,7 +395,7 @@ class Budgets(RuleBasedStateMachine):
                 complaint = str(error)
             if complaint:  # somebody has too little left for any noise, or any look
                 assert "must be coarser" in complaint or "must be larger for" in complaint
-                assert (self.people.ledger.paid == self.previous).all()
+                assert (self.people.allowances.paid == self.previous).all()
 
     @rule()
     def save_and_restore(self):
@@ -405,7 +406,7 @@ class Budgets(RuleBasedStateMachine):
             path = Path(folder) / "budgets"
             self.people.save(path)
             restored = Population.restore(self.points, path)
-        assert restored.ledger.paid.tolist() == self.people.ledger.paid.tolist()
+        assert restored.allowances.paid.tolist() == self.people.allowances.paid.tolist()
         assert restored.halted.tolist() == self.people.halted.tolist()
         assert restored.capacity == self.people.capacity
         self.people = restored
@@ -414,7 +415,7 @@ class Budgets(RuleBasedStateMachine):
     def within_budget(self):
         if not hasattr(self, "people"):
             return
-        paid = self.people.ledger.paid
+        paid = self.people.allowances.paid
         assert (paid <= WHOLE).all()
         assert (paid >= self.previous).all()
         assert (paid[self.was_halted] == self.previous[self.was_halted]).all()
@@ -422,7 +423,7 @@ class Budgets(RuleBasedStateMachine):
         for ticks, spent, left in zip(
             paid.tolist(), self.people.spent.tolist(), self.people.remaining.tolist(), strict=True
         ):
-            exact = ticks * self.people.ledger.tick
+            exact = ticks * self.people.allowances.tick
             assert exact <= Fraction(spent)
             assert Fraction(left) <= self.people.capacity - exact
         self.previous, self.was_halted = paid.copy(), self.people.halted
@@ -454,23 +455,23 @@ def test_memory_per_user_is_bounded(method, most):
 @pytest.mark.parametrize("query", ["range_count", "nearest"])
 def test_a_failure_inside_leaves_begun_looks_charged(query, monkeypatch):
     """Users of a population pay in advance and get back only looks that were never begun."""
-    from opendp_optimal_geo.look import GridLooker
+    from opendp_optimal_geo.look import People
 
-    honest, begun = GridLooker.look, []
+    honest, begun = People.look, []
 
-    def failing(self, users, ticks):
-        begun.append(int(ticks[0]))
+    def failing(self, look, users):
+        begun.append(look.price(users))
         if len(begun) == 3:
             raise MemoryError
-        return honest(self, users, ticks)
+        return honest(self, look, users)
 
-    monkeypatch.setattr(GridLooker, "look", failing)
+    monkeypatch.setattr(People, "look", failing)
     people = Population(np.full((5, 2), 500.0), budget=1e-3)  # on the border: never decided
     options = {"budget": 5e-4, "method": "distance", "looks": ("doubling", 6), "beta": 1e-9}
     where = (SQUARE,) if query == "range_count" else ((0, 0), 1)
     with pytest.raises(MemoryError):
         getattr(people, query)(*where, **options)
-    assert people.ledger.paid.tolist() == [sum(begun)] * 5
+    assert people.allowances.paid.tolist() == [sum(begun)] * 5
     assert sum(begun) == pytest.approx(WHOLE / 2 * 7 / 63)
 
 
@@ -480,5 +481,5 @@ def test_paying_in_advance_costs_the_same(tmp_path):
     for options in ({}, {"journal": tmp_path / "budgets"}):
         people = Population(points, budget=1e-3, **options)
         answer = people.range_count(SQUARE, budget=5e-4, looks=("even", 4), beta=1e-6)
-        assert people.ledger.paid.tolist() == [WHOLE // 2] * 3 + [WHOLE // 8] * 3
+        assert people.allowances.paid.tolist() == [WHOLE // 2] * 3 + [WHOLE // 8] * 3
         assert answer.saving == pytest.approx(3 / 8)

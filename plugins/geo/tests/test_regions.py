@@ -111,7 +111,7 @@ def test_bad_rectangles():
 @given(st.integers(0, 2**32 - 1))
 def test_rounded_scores_keep_their_lipschitz_constant(region, seed):
     """What the noise is scaled for: scores on their grid, far from the origin."""
-    from opendp_optimal_geo.look import SCORE_STEPS, lipschitz
+    from opendp_optimal_geo.plan import SCORE_STEPS, lipschitz
 
     rng = np.random.default_rng(seed)
     grid = 2.0**-4

@@ -81,4 +81,4 @@ def test_bad_arguments():
         Schedule(people, 1).run([("range_count", SQUARE)] * 2)
     with pytest.raises(ValueError, match="rule must return"):
         Schedule(people, 2, rule=lambda *_: np.zeros(3)).next_budget()
-    assert not people.ledger.paid.any()
+    assert not people.allowances.paid.any()

@@ -5,8 +5,8 @@ import pytest
 
 from opendp_optimal_geo import Population, rectangle
 from opendp_optimal_geo import curator as threshold
-from opendp_optimal_geo.allowances import Ledger
-from opendp_optimal_geo.state import load_ledger, save_ledger
+from opendp_optimal_geo.allowances import Allowances
+from opendp_optimal_geo.state import load_allowances, save_allowances
 
 POINTS = np.arange(20.0).reshape(10, 2)
 
@@ -26,7 +26,7 @@ def test_round_trip(tmp_path):
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "text", "missing"])
 def test_damaged_files_are_refused(tmp_path, damage):
     path = tmp_path / "budgets"
-    save_ledger(path, Ledger(Fraction(1), 10), {})
+    save_allowances(path, Allowances(Fraction(1), 10), {})
     whole = path.read_bytes()
     damaged = {
         "cut": whole[:-9],
@@ -39,22 +39,22 @@ def test_damaged_files_are_refused(tmp_path, damage):
     else:
         path.write_bytes(damaged[damage])
     with pytest.raises(ValueError, match="saved budgets"):
-        load_ledger(path)
+        load_allowances(path)
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "budgets"
-    ledger = Ledger(Fraction(1), 3)
-    save_ledger(path, ledger, {})
+    allowances = Allowances(Fraction(1), 3)
+    save_allowances(path, allowances, {})
     before = path.read_bytes()
 
     def fail(*_):
         raise OSError("disk full")
 
     monkeypatch.setattr("opendp_optimal_geo.state.os.replace", fail)
-    ledger.charge(np.array([0]), np.array([5]))
+    allowances.charge(np.array([0]), np.array([5]))
     with pytest.raises(OSError, match="disk full"):
-        save_ledger(path, ledger, {})
+        save_allowances(path, allowances, {})
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["budgets"]
 
@@ -90,8 +90,8 @@ def test_the_central_budget_is_saved(tmp_path, monkeypatch):
 def test_wrong_central_budgets_are_refused(tmp_path, central):
     path = tmp_path / "budgets"
     Population(POINTS, budget=1.0, central_budget=1.0).save(path)
-    ledger, settings = load_ledger(path)
-    save_ledger(path, ledger, {**settings, "central": central})
+    allowances, settings = load_allowances(path)
+    save_allowances(path, allowances, {**settings, "central": central})
     with pytest.raises(ValueError, match="central budget"):
         Population.restore(POINTS, path)
 
