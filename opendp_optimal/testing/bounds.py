@@ -48,7 +48,11 @@ def clopper_pearson(hits: int, draws: int, alpha: float) -> tuple[float, float]:
 
 
 def log_ratio(often: float, seldom: float) -> float:
-    """The loss of pure privacy that tells two chances apart."""
+    """Return the loss of pure privacy that tells two chances apart.
+
+    :param often: the larger chance.
+    :param seldom: the smaller chance.
+    """
     return math.log(often / seldom)
 
 
