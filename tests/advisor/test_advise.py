@@ -90,6 +90,7 @@ def test_every_call_can_be_made_and_keeps_the_budget(request_) -> None:
     st.floats(0.1, 50.0),
     st.sampled_from(["l1", "l2"]),
 )
+@pytest.mark.slow
 def test_losses_scale_with_the_sensitivity(epsilon, delta, sensitivity, loss) -> None:
     one = Request(epsilon=epsilon, delta=delta, loss=opendp_optimal.losses.base.parse(loss))
     other = Request(

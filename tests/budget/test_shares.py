@@ -67,6 +67,7 @@ def test_laplace_composition_by_simulation() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 1e-5), (1.0, 1e-3), (4.0, 1e-2)])
+@pytest.mark.slow
 def test_gaussians(epsilon, delta) -> None:
     one = shares.gaussian_scale(epsilon, delta, 1)
     least = known.gaussian_sigma(epsilon, delta)

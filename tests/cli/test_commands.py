@@ -153,6 +153,7 @@ def test_warm_is_resumable(run: Run, own_cache: Path) -> None:
     assert second.out.strip() == "1 solved, 3 there, 0 gap not reached, 0 failed"
 
 
+@pytest.mark.slow
 def test_warm_reports_failures(run: Run, own_cache: Path) -> None:
     result = run("warm", "--epsilon", "1.03", "--delta", "1.5e-3,7", "--jobs", "1")
     assert result.code == 1
@@ -191,6 +192,7 @@ def test_plugins(run: Run) -> None:
     assert "mechanisms: optimal" in run("plugins").out
 
 
+@pytest.mark.slow
 def test_demo(run: Run, tmp_path: Path) -> None:
     picture = tmp_path / "demo.png"
     result = run("demo", "--repeats", "20", "--plot", str(picture))

@@ -28,6 +28,7 @@ def test_all_targets_are_there() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}-{row[1]}")
+@pytest.mark.slow
 def test_figures(row: tuple[float, float, list[float]]) -> None:
     epsilon, delta, figures = row
     for name, printed in zip(NAMES, figures, strict=False):

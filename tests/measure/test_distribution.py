@@ -33,6 +33,7 @@ def far_from(sample: npt.NDArray[np.int64], table: NoiseTable) -> bool:
 
 
 @pytest.mark.parametrize("target", [(1.0, 1e-3), (5.0, 0.25)])
+@pytest.mark.slow
 def test_floats_follow_the_table(target: tuple[float, float]) -> None:
     meas = make_optimal_noise(*FLOATS, 3.0, target, changed=1)
     grid, table = meas.guarantee.grid, meas.table

@@ -17,6 +17,7 @@ def test_nothing_changed(part):
     assert not list(record.differences(RECORDED[part], getattr(record, part)()))
 
 
+@pytest.mark.slow
 def test_every_bundled_table_verifies():
     places = [p for p in cache.bundled_directory().iterdir() if p.name.endswith(".noise")]
     assert len(places) == 352

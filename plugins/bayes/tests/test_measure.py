@@ -41,6 +41,7 @@ def test_every_integer_type(carrier):
 
 
 @pytest.mark.parametrize("carrier", ["i32", "u8"])
+@pytest.mark.slow
 def test_releases_follow_the_channel(carrier):
     space = dp.atom_domain(T=carrier), metric_for(carrier)
     meas = bayes.make_bounded_geometric(*space, 0, 6, 0.7)

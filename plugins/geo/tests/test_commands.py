@@ -81,6 +81,7 @@ def test_neighbours_and_kde(points):
     assert 0.0 < json.loads(result.stdout)["value"] < 1.0
 
 
+@pytest.mark.slow
 def test_pictures(points, tmp_path):
     pytest.importorskip("matplotlib", reason="the extra opendp-optimal-geo[plot] is missing")
     picture = tmp_path / "map.png"

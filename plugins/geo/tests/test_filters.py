@@ -38,6 +38,7 @@ def test_a_thousand_tenths_are_not_a_hundred():
 
 
 @given(budgets, deltas, reaches)
+@pytest.mark.slow
 def test_equation_10_against_brute_force(budget, delta, reach):
     f = ApproxGpFilter(budget, delta=delta, reach=reach)
     total = float(f.capacity)

@@ -80,6 +80,7 @@ def test_lemma_5_3(method):
 
 @pytest.mark.parametrize("baseline", [True, False], ids=["BM: 6.4, 6.5", "PM: 6.6, 6.7"])
 @pytest.mark.parametrize("method", ["point", "distance"])
+@pytest.mark.slow
 def test_lemmas_6_4_to_6_7(method, baseline):
     """The s-th neighbour found is not much farther than the s-th nearest, for all s."""
     rng = np.random.default_rng(64)
@@ -100,6 +101,7 @@ def test_lemmas_6_4_to_6_7(method, baseline):
 
 @pytest.mark.parametrize("method", ["point", "distance"])
 @pytest.mark.parametrize("baseline", [True, False])
+@pytest.mark.slow
 def test_error_bounds_of_counts_and_densities(method, baseline):
     rng = np.random.default_rng(66)
     failures = [0, 0]

@@ -434,6 +434,7 @@ TestBudgets.settings = settings(max_examples=25, stateful_step_count=10, deadlin
 
 
 @pytest.mark.parametrize(("method", "most"), [("distance", 80), ("point", 96)])
+@pytest.mark.slow
 def test_memory_per_user_is_bounded(method, most):
     """17 bytes between queries; during one, a bounded number more, and blocks of fixed size."""
     import tracemalloc

@@ -39,6 +39,7 @@ def test_ring():
     assert "certified" in run("ring", "--tolerance", 0.1, "--cells", 8).stdout
 
 
+@pytest.mark.slow
 def test_plots(tmp_path):
     pytest.importorskip("matplotlib", reason="the extra opendp-optimal-select[plot] is missing")
     for name, options in (("offsets", ()), ("cost", ()), ("ring", ("--tolerance", 0.1))):

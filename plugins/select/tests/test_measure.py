@@ -98,6 +98,7 @@ def test_plugin_is_discovered():
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 6])
+@pytest.mark.slow
 def test_monte_carlo_through_the_chain(line, k):
     """Mean disutility of real releases against the closed form, false alarm below 1e-6.
 

@@ -42,6 +42,7 @@ def test_closed_form_recursion_and_lloyd_agree(k, epsilon):
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("k", range(1, 51))
+@pytest.mark.slow
 def test_free_minimisation_agrees(k, epsilon):
     found = minimise_cost(k, epsilon=epsilon)
     assert found.cost == pytest.approx(cost(k, epsilon=epsilon), abs=1e-9)
@@ -112,6 +113,7 @@ def test_recurrence_as_printed_holds_for_the_identity_only():
 @pytest.mark.parametrize("name", DISUTILITIES)
 @pytest.mark.parametrize("epsilon", [0.4, 1.0, 3.0])
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 6, 9])
+@pytest.mark.slow
 def test_recursion_against_free_minimisation(name, epsilon, k):
     h = DISUTILITIES[name]
     ours = recursion(k, epsilon=epsilon, disutility=h)

@@ -103,6 +103,7 @@ def test_a_density_that_is_too_steep_is_noticed():
 
 @pytest.mark.parametrize("k", range(1, 8))
 @pytest.mark.parametrize("epsilon", [0.375, 1.0, 3.0])
+@pytest.mark.slow
 def test_laplace_answers_are_stationary(k, epsilon):
     value, points = laplace_ring(k, epsilon=epsilon)
     assert len(points) == k
