@@ -3,9 +3,12 @@
 import importlib
 import inspect
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+
+import opendp_optimal
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
@@ -28,3 +31,10 @@ def test_public_names_are_sorted_and_documented(package: str) -> None:
         if inspect.isfunction(value) and not re.search(":func:`make_", inspect.getdoc(value) or ""):
             for parameter in inspect.signature(value).parameters:
                 assert f":param {parameter}:" in (value.__doc__ or ""), (name, parameter)
+
+
+def test_one_version_for_all() -> None:
+    manifests = [ROOT / "pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")]
+    versions = {tomllib.loads(path.read_text())["project"]["version"] for path in manifests}
+    assert versions == {opendp_optimal.__version__}
+    assert f"## {opendp_optimal.__version__}\n" in (ROOT / "docs" / "changelog.md").read_text()
