@@ -24,8 +24,8 @@ from opendp_optimal import (
 )
 from opendp_optimal.certify import channel as proofs
 from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.model.bounded import channel_above
 from opendp_optimal.model.channel import ChannelProgram
-from opendp_optimal.table.bounded import channel_above
 from opendp_optimal.table.files.bounded import KIND as BOUNDED
 
 FIGURE = json.loads((Path(__file__).parents[1] / "golden" / "figure_3.json").read_text())
