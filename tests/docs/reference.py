@@ -173,6 +173,11 @@ def attribute_doc(module: ModuleType, name: str) -> str:
     return f"`{name} = {getattr(module, name)!r}`"
 
 
+def _first(module: ModuleType, name: str) -> str:
+    said = (inspect.getdoc(getattr(module, name)) or "").split("\n\n")[0]
+    return described(" ".join(said.split()))
+
+
 def described_name(home: str, text: str) -> str:
     """The part of the page about one name."""
     own, _, name = text.partition(" as ")
@@ -180,7 +185,9 @@ def described_name(home: str, text: str) -> str:
     value = getattr(module, own)
     name = name or own
     if isinstance(value, ModuleType):
-        return f"### `{name}`\n\n{described(inspect.getdoc(value) or '')}\n"
+        public = [n for n in value.__all__ if callable(getattr(value, n))]
+        lines = [f"* `{call_of(n, getattr(value, n))}`: {_first(value, n)}" for n in public]
+        return "\n".join([f"### `{name}`\n", "A module:\n", *lines, ""])
     if inspect.isclass(value) or (inspect.isroutine(value) and inspect.getdoc(value)):
         words = described(inspect.getdoc(value) or "").rstrip()
         return f"### `{call_of(name, value)}`\n\n{words}\n"
@@ -191,8 +198,9 @@ def extend_page() -> str:
     """The names by the room they come from."""
     rooms: dict[str, list[str]] = {}
     for home, names in extend_homes().items():
-        room = home.split(".")[1]
-        rooms.setdefault(room, []).extend(described_name(home, name) for name in names)
+        for name in names:  # a room itself, or a name of its
+            room = f"{home}.{name}".split(".")[1]
+            rooms.setdefault(room, []).append(described_name(home, name))
     parts = [EXTEND_HEAD]
     for room, names in sorted(rooms.items()):
         said = inspect.getdoc(importlib.import_module(f"opendp_optimal.{room}")) or ""
