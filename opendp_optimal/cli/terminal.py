@@ -11,12 +11,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import ROUND_FLOOR, Context, Decimal
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich import box
-from rich.console import Console
-from rich.table import Table
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 DONE, FAILED, USAGE, GAP_NOT_REACHED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -74,6 +74,8 @@ def target(command: F) -> F:
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console; wide and plain when nobody is looking."""
+    from rich.console import Console
+
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else 500  # in a file or a pipe nothing is cut off
     return Console(file=stream, width=width, highlight=False, soft_wrap=True)
@@ -119,6 +121,9 @@ def print_table(
     headers: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None
 ) -> None:
     """Print rows under headers, the first column to the left and the others to the right."""
+    from rich import box
+    from rich.table import Table
+
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for i, header in enumerate(headers):
         table.add_column(header, justify="left" if i == 0 else "right", no_wrap=True)
