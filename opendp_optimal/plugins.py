@@ -229,7 +229,9 @@ def enrol(plugin: Any) -> None:
         name, make = _mechanism(make, name=name)
         enroll(make, name)
 
-    plugin.opendp_optimal_register_mechanisms(register)
+    hook = getattr(plugin, PREFIX + "register_mechanisms", None)
+    if hook is not None:
+        hook(register)
 
 
 def _ordered(points: Iterable[EntryPoint]) -> list[EntryPoint]:

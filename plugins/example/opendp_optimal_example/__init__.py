@@ -1,6 +1,20 @@
 """A tutorial plugin for opendp-optimal."""
 
-from opendp_optimal_example.huber import HUBER
-from opendp_optimal_example.mean import make_optimal_mean
+from typing import TYPE_CHECKING
 
-__all__ = ["HUBER", "make_optimal_mean"]
+from opendp_optimal.extend import enrol, lazy_face
+from opendp_optimal_example import plugin
+
+if TYPE_CHECKING:
+    from opendp_optimal_example.huber import HUBER as HUBER
+    from opendp_optimal_example.mean import make_optimal_mean as make_optimal_mean
+
+__getattr__, __dir__, __all__ = lazy_face(
+    __name__,
+    {
+        "opendp_optimal_example.huber": ["HUBER"],
+        "opendp_optimal_example.mean": ["make_optimal_mean"],
+    },
+)
+
+enrol(plugin)

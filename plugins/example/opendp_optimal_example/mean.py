@@ -6,7 +6,8 @@ from typing import Any
 
 import opendp.prelude as dp
 
-from opendp_optimal import Deferred, make_optimal_noise
+from opendp_optimal import make_optimal_noise
+from opendp_optimal.extend import Deferred, whole
 
 _LARGEST = 1e200
 """Sums of so many rows within these bounds are floats."""
@@ -50,8 +51,7 @@ def make_optimal_mean(
             f"bounds ({bounds!r}) must be two numbers, the first below the second, both from "
             f"{-_LARGEST:g} to {_LARGEST:g} and at least {1 / _LARGEST:g} apart"
         )
-    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _MOST_ROWS:
-        raise ValueError(f"size ({size!r}) must be an integer from 1 to {_MOST_ROWS}")
+    size = whole("size", size, most=_MOST_ROWS)
     middle = (low + high) / 2
     chain = (
         (input_domain, input_metric)

@@ -1,7 +1,8 @@
 """The hooks: what this distribution adds to opendp-optimal.
 
 Each hook receives a ``register`` function and calls it once for everything it adds. Imports that
-are only needed for one hook belong inside it, so that the others stay quick.
+are only needed for one hook belong inside it, so that the others stay quick; ``late`` names a
+function without importing it.
 """
 
 from __future__ import annotations
@@ -11,14 +12,13 @@ from importlib.resources import files
 from typing import Any
 
 from opendp_optimal import hookimpl
+from opendp_optimal.extend import late
 
 
 @hookimpl
 def opendp_optimal_register_mechanisms(register: Callable[..., None]) -> None:
     """Add ``optimal_mean`` to the Context API."""
-    from opendp_optimal_example.mean import make_optimal_mean
-
-    register(make_optimal_mean)
+    register(late("opendp_optimal_example.mean:make_optimal_mean"))
 
 
 @hookimpl

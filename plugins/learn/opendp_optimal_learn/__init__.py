@@ -4,24 +4,35 @@ Estimators release noisy statistics through OpenDP measurements, account for the
 and compute the rest from what was released.
 """
 
-from opendp_optimal_learn.budget import BUDGETS, NOISES, Plan, composed_delta, plan
-from opendp_optimal_learn.logistic import PrivateLogisticRegression
-from opendp_optimal_learn.naive_bayes import PrivateNaiveBayes
-from opendp_optimal_learn.notices import BoundsExceededWarning, PrivacyLeakWarning
-from opendp_optimal_learn.releases import Releases
-from opendp_optimal_learn.truncated import make_truncated_laplace, truncated_table
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "BUDGETS",
-    "NOISES",
-    "BoundsExceededWarning",
-    "Plan",
-    "PrivacyLeakWarning",
-    "PrivateLogisticRegression",
-    "PrivateNaiveBayes",
-    "Releases",
-    "composed_delta",
-    "make_truncated_laplace",
-    "plan",
-    "truncated_table",
-]
+from opendp_optimal.extend import enrol, lazy_face
+from opendp_optimal_learn import plugin
+
+if TYPE_CHECKING:
+    from opendp_optimal_learn.budget import BUDGETS as BUDGETS
+    from opendp_optimal_learn.budget import NOISES as NOISES
+    from opendp_optimal_learn.budget import Plan as Plan
+    from opendp_optimal_learn.budget import composed_delta as composed_delta
+    from opendp_optimal_learn.budget import plan as plan
+    from opendp_optimal_learn.classifier import BoundsExceededWarning as BoundsExceededWarning
+    from opendp_optimal_learn.classifier import PrivacyLeakWarning as PrivacyLeakWarning
+    from opendp_optimal_learn.logistic import PrivateLogisticRegression as PrivateLogisticRegression
+    from opendp_optimal_learn.naive_bayes import PrivateNaiveBayes as PrivateNaiveBayes
+    from opendp_optimal_learn.releases import Releases as Releases
+    from opendp_optimal_learn.truncated import make_truncated_laplace as make_truncated_laplace
+    from opendp_optimal_learn.truncated import truncated_table as truncated_table
+
+__getattr__, __dir__, __all__ = lazy_face(
+    __name__,
+    {
+        "opendp_optimal_learn.budget": ["BUDGETS", "NOISES", "Plan", "composed_delta", "plan"],
+        "opendp_optimal_learn.classifier": ["BoundsExceededWarning", "PrivacyLeakWarning"],
+        "opendp_optimal_learn.logistic": ["PrivateLogisticRegression"],
+        "opendp_optimal_learn.naive_bayes": ["PrivateNaiveBayes"],
+        "opendp_optimal_learn.releases": ["Releases"],
+        "opendp_optimal_learn.truncated": ["make_truncated_laplace", "truncated_table"],
+    },
+)
+
+enrol(plugin)

@@ -1,7 +1,8 @@
-"""What all private classifiers have in common."""
+"""What all private classifiers have in common; texts of warnings never depend on the data."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,22 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import Plan
+
+__all__ = [
+    "BoundsExceededWarning",
+    "PrivacyLeakWarning",
+    "PrivateClassifier",
+    "clipped",
+    "leaked",
+]
+
+
+class PrivacyLeakWarning(UserWarning):
+    """Something that should be public knowledge was read from the data."""
+
+
+class BoundsExceededWarning(UserWarning):
+    """Some of the data are beyond what was said of them; they are clipped."""
 
 
 class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -75,3 +92,29 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "releases_")
         return self._plan.spent_by(delta, self._tables)
+
+
+def leaked(what: str, stacklevel: int = 3) -> None:
+    """Warn that an argument was taken from the data.
+
+    :param what: the arguments
+    :param stacklevel: as in :func:`warnings.warn`
+    """
+    warnings.warn(
+        f"{what} not given and taken from the data: what they reveal is not private",
+        PrivacyLeakWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def clipped(stacklevel: int = 3) -> None:
+    """Warn that data are beyond their bounds. The text is always the same.
+
+    :param stacklevel: as in :func:`warnings.warn`
+    """
+    warnings.warn(
+        "some data are outside of the given bounds or categories: numbers are clipped, other "
+        "categories are not counted. This line is for whoever holds the data, not for publication",
+        BoundsExceededWarning,
+        stacklevel=stacklevel,
+    )

@@ -6,24 +6,13 @@ Exit codes: 0 done, 2 bad arguments.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import click
 
-from opendp_optimal.cli.terminal import json_text
+from opendp_optimal.extend import CommandGroup, json_option, print_json
 
 
-class _Polite(click.Group):
-    """Turns a bad argument into a usage error (exit code 2)."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except ValueError as error:
-            raise click.UsageError(str(error)) from None
-
-
-@click.group(name="learn", cls=_Polite)
+@click.group(name="learn", cls=CommandGroup)
 def learn() -> None:
     """Private learning: what a fit releases and what each release gets."""
 
@@ -36,7 +25,7 @@ def learn() -> None:
 @click.option("--releases", type=int, help="Releases that one person can touch, instead.")
 @click.option("--add-remove", is_flag=True, help="One record more or less, not one replaced.")
 @click.option("--per-statistic", is_flag=True, help="epsilon and delta are for each statistic.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def budget_command(
     epsilon: float,
     delta: float,
@@ -72,7 +61,7 @@ def budget_command(
             }
         )
     if as_json:
-        click.echo(json_text({"releases": count, "noises": rows}))
+        print_json({"releases": count, "noises": rows}, indent=None)
         return
     click.echo(f"one person can touch {count} releases")
     for row in rows:

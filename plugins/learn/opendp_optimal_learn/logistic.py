@@ -1,4 +1,4 @@
-"""Logistic regression by private proximal coordinate descent (seed: section 5.3)."""
+"""Logistic regression by private coordinate descent (Selvi, Liu, Wiesemann 2024, 5.3)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import Plan, least_noise, plan
-from opendp_optimal_learn.classifier import PrivateClassifier
-from opendp_optimal_learn.notices import clipped, leaked
+from opendp_optimal_learn.classifier import PrivateClassifier, clipped, leaked
 from opendp_optimal_learn.releases import StatisticReleases
 
 __all__ = ["PrivateLogisticRegression"]

@@ -1,4 +1,4 @@
-"""Naive Bayes on private statistics: counts, means and spreads (seed: section 5.2)."""
+"""Naive Bayes on private counts, means and spreads (Selvi, Liu, Wiesemann 2024, 5.2)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import plan
-from opendp_optimal_learn.classifier import PrivateClassifier
-from opendp_optimal_learn.notices import clipped, leaked
+from opendp_optimal_learn.classifier import PrivateClassifier, clipped, leaked
 from opendp_optimal_learn.releases import StatisticReleases
 
 __all__ = ["PrivateNaiveBayes"]

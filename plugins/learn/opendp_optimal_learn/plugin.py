@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from opendp_optimal.hookspecs import hookimpl
+from opendp_optimal import hookimpl
 
 
 @hookimpl

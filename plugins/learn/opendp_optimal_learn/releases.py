@@ -9,7 +9,7 @@ from typing import Any
 import opendp.prelude as dp
 
 from opendp_optimal import GapWarning, make_optimal_bounded_noise, make_optimal_noise
-from opendp_optimal.measure._opendp import require_features
+from opendp_optimal.extend import laplace_scale_up, require_features
 from opendp_optimal_learn.budget import Plan
 from opendp_optimal_learn.truncated import make_truncated_laplace
 
@@ -129,7 +129,7 @@ class StatisticReleases:
     def _measurement(self) -> dp.Measurement:
         space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
         if self.plan.noise == "laplace":
-            return dp.m.make_laplace(*space, scale=(1 + 1e-9) / self.plan.epsilon)
+            return dp.m.make_laplace(*space, scale=laplace_scale_up(self.plan.epsilon))
         if self.plan.sigma is not None:
             return dp.m.make_gaussian(*space, scale=self.plan.sigma)
         if self.plan.noise == "truncated-laplace":

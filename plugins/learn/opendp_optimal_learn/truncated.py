@@ -1,38 +1,15 @@
-"""Truncated Laplace noise as an exact table: the rival that optimal noise is compared with.
-
-Geng, Ding, Guo and Kumar (2020). OpenDP has no such measurement, so it is made here from the same
-parts as optimal noise: rounding the noise to a lattice is post-processing that commutes with the
-shifts of the lattice, integer weights are proved private in exact arithmetic, and the release
-draws from them.
-"""
+"""Truncated Laplace noise as a measurement: the rival that optimal noise is compared with."""
 
 from __future__ import annotations
 
-from fractions import Fraction
-from functools import lru_cache
-from typing import Any
-
-import numpy as np
 import opendp.prelude as dp
-from numpy.typing import NDArray
 
-from opendp_optimal import NoiseTable, known
-from opendp_optimal.certify.noise import TOTAL, DualCertificate, delta_units
-from opendp_optimal.errors import CertificateError
-from opendp_optimal.losses.base import loss_of
-from opendp_optimal.measure._opendp import make_measurement
-from opendp_optimal.measure.guarantee import Guarantee, design_for
-from opendp_optimal.measure.release import grid_for, make_direct, releaser
-from opendp_optimal.measure.space import space_of
-from opendp_optimal.problem.noise import NoiseProblem
-from opendp_optimal.round.noise import round_weights
+from opendp_optimal import NoiseTable
+from opendp_optimal.extend import noise_measurement, truncated_laplace
 
 __all__ = ["make_truncated_laplace", "truncated_table"]
 
-_MOST_POINTS = 20_000
 
-
-@lru_cache(maxsize=64)
 def truncated_table(epsilon: float, delta: float) -> NoiseTable:
     """Truncated Laplace noise at sensitivity 1 as a table with a proof of privacy.
 
@@ -47,39 +24,7 @@ def truncated_table(epsilon: float, delta: float) -> NoiseTable:
     >>> round(table.upper, 3)  # the paper's closed form: 0.7368
     0.737
     """
-    if not delta > 0:
-        raise ValueError(f"delta ({delta!r}) must be above 0 for truncated Laplace noise")
-    problem = NoiseProblem(epsilon=epsilon, delta=delta, loss=loss_of("l1"))
-    length = known.truncated_laplace_radius(epsilon, delta)
-    cells = int(max(4, min(64 * max(1.0, epsilon), _MOST_POINTS / (2 * length + 2))))
-    radius = int(np.ceil(length * cells)) + 1
-    none = DualCertificate(
-        cells=cells,
-        shifts=np.array([cells], np.int64),
-        budget=np.zeros(1, np.int64),
-        slack=np.zeros((1, 2 * radius + 1), np.int64),
-        mirrored=False,
-        order=np.zeros((0, 0), np.int64),
-        tail=np.zeros(0, np.int64),
-        scale=0,
-    )
-    for attempt in range(30):
-        # Integers are rounded down and may miss the target by a hair: aim a hair below.
-        hair = 1 - 2.0 ** (attempt - 45)
-        integers, _ = round_weights(_masses(epsilon * hair, delta * hair, cells, radius), 0.0)
-        if delta_units(integers, 0, cells, epsilon, Fraction(cells)) <= Fraction(delta) * TOTAL:
-            return NoiseTable.rounded(problem, cells, integers, 0, none)
-    raise CertificateError("no truncated Laplace noise of integers is private")
-
-
-def _masses(epsilon: float, delta: float, cells: int, radius: int) -> NDArray[np.float64]:
-    """What the density has in each cell, each to the last digit."""
-    cut = known.truncated_laplace_radius(epsilon, delta)
-    starts = np.minimum((np.arange(radius + 1) - 0.5) / cells, cut)
-    starts[0] = 0.0
-    ends = np.minimum((np.arange(radius + 1) + 0.5) / cells, cut)
-    right = np.exp(-epsilon * starts) * -np.expm1(-epsilon * (ends - starts))
-    return np.concatenate([right[:0:-1], [2 * right[0]], right[1:]])
+    return truncated_laplace(epsilon, delta)
 
 
 def make_truncated_laplace(
@@ -101,25 +46,4 @@ def make_truncated_laplace(
     >>> make_truncated_laplace(*space, 2.0, (1.0, 1e-6)).map(2.0)
     (1.0, 1e-06)
     """
-    epsilon, delta = d_out
-    space = space_of(input_domain, input_metric)
-    design = design_for(space, d_in, epsilon, delta)
-    table = truncated_table(epsilon, delta)
-    grid = grid_for(space, table, design.sensitivity)
-    guarantee = Guarantee(space, design, table, grid, d_in, epsilon, delta)
-    release = releaser(space, table, grid)
-    measurement: Any = make_direct(
-        make_measurement(
-            input_domain,
-            input_metric,
-            dp.approximate(dp.max_divergence()),
-            release,
-            guarantee.pair,
-            TO=space.output_type,
-        ),
-        space,
-        release,
-    )
-    measurement.table = table
-    measurement.guarantee = guarantee
-    return measurement  # type: ignore[no-any-return]
+    return noise_measurement(input_domain, input_metric, truncated_table(*d_out), d_in, d_out)

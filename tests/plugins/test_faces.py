@@ -1,0 +1,140 @@
+"""What importing a package does: names are what they promise, and nothing heavy comes along."""
+
+import json
+import pkgutil
+import random
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.process
+
+PLUGINS = ["bayes", "example", "geo", "learn", "select"]
+FACES = ["opendp_optimal", *(f"opendp_optimal_{name}" for name in PLUGINS)]
+HOOKS = [f"opendp_optimal_{name}.plugin" for name in PLUGINS]
+NOTHING_HEAVY = """
+loaded = {"shapely", "pyproj", "sklearn", "scipy"} & set(sys.modules)
+assert not loaded, loaded
+"""
+
+CHECK_NAMES = """
+import importlib, json, random, sys, types
+face, modules = sys.argv[1], json.loads(sys.argv[2])
+package = importlib.import_module(face)
+for name in modules:
+    importlib.import_module(name)
+for name in package.__all__:
+    value = getattr(package, name)
+    assert not isinstance(value, types.ModuleType), f"{face}.{name} is a module"
+    assert name in dir(package)
+"""
+
+ENROLLED = """
+import json, sys
+from opendp_optimal.measure._opendp import _enrolled
+import opendp_optimal
+before = set(_enrolled)
+__import__(sys.argv[1])
+print(json.dumps(sorted(set(_enrolled) - before)))
+"""
+
+
+def run(code: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def submodules(face: str) -> list[str]:
+    package = pytest.importorskip(face)
+    found = pkgutil.walk_packages(package.__path__, prefix=f"{face}.")
+    return sorted(m.name for m in found if not m.name.endswith("__main__"))
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_no_module_takes_the_place_of_a_public_name(face: str) -> None:
+    modules = {name.split(".")[1] for name in submodules(face)}
+    assert not modules & set(import_module(face).__all__)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_public_names_survive_every_order_of_imports(face: str) -> None:
+    modules = submodules(face)
+    random.Random(face).shuffle(modules)
+    run(CHECK_NAMES, face, json.dumps(modules))
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_an_import_enrols_exactly_what_the_hook_registers(name: str) -> None:
+    face = f"opendp_optimal_{name}"
+    pytest.importorskip(face)
+    registered: list[str] = []
+
+    def register(make, *, name=None):
+        registered.append(name or make.__name__.removeprefix("make_"))
+
+    hook = getattr(
+        import_module(f"{face}.plugin"), "opendp_optimal_register_mechanisms", lambda register: None
+    )
+    hook(register)
+    assert json.loads(run(ENROLLED, face)) == sorted(registered)
+
+
+@pytest.mark.parametrize("name", ["opendp_optimal.builtins", *HOOKS])
+def test_hooks_load_nothing_heavy(name: str) -> None:
+    pytest.importorskip(name)
+    run(f"import sys, {name}\n{NOTHING_HEAVY}")
+
+
+def test_the_version_loads_nothing_heavy() -> None:
+    asked = "from opendp_optimal.cli import main\ntry:\n    main(['--version'])\n"
+    run(f"import sys\n{asked}except SystemExit:\n    pass\n{NOTHING_HEAVY}")
+
+
+def test_the_contract_of_the_plugins_names_every_room() -> None:
+    import tomllib
+
+    root = Path(__file__).parents[2]
+    settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (contract,) = [c for c in settings["contracts"] if c["name"].startswith("Plugins use the face")]
+    rooms = {
+        f"opendp_optimal.{path.stem}"
+        for path in (root / "opendp_optimal").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    allowed = {f"opendp_optimal.{name}" for name in ("__init__", "budget", "extend", "testing")}
+    assert set(contract["forbidden_modules"]) == rooms - allowed
+
+
+def test_a_plugin_that_reaches_past_the_door_is_reported_with_its_line(tmp_path) -> None:
+    pytest.importorskip("importlinter")
+    package = tmp_path / "opendp_optimal_wrong"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "noise.py").write_text('"""Noise."""\n\nfrom opendp_optimal.certify import noise\n')
+    (tmp_path / "contracts.toml").write_text(
+        '[tool.importlinter]\nroot_packages = ["opendp_optimal", "opendp_optimal_wrong"]\n'
+        "[[tool.importlinter.contracts]]\n"
+        'name = "door"\ntype = "forbidden"\nallow_indirect_imports = true\n'
+        'source_modules = ["opendp_optimal_wrong"]\n'
+        'forbidden_modules = ["opendp_optimal.certify"]\n'
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; sys.path.insert(0, '.'); from importlinter.cli import lint_imports;"
+            "sys.exit(lint_imports(config_filename='contracts.toml', no_cache=True))",
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "opendp_optimal_wrong.noise -> opendp_optimal.certify.noise (l.3)" in done.stdout
