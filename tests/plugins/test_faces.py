@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.process
 
-PLUGINS = ["bayes", "example", "geo", "learn", "select"]
+PLUGINS = ["example", "learn", "select"]
 FACES = ["opendp_optimal", *(f"opendp_optimal_{name}" for name in PLUGINS)]
 HOOKS = [f"opendp_optimal_{name}.plugin" for name in PLUGINS]
 NOTHING_HEAVY = """

@@ -14,13 +14,19 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from opendp_optimal import compose, known
+from opendp_optimal import compose
 from opendp_optimal.budget import composed_delta, epsilon_share, gaussian_delta_above
-from opendp_optimal.extend import float_up, least
-from opendp_optimal.measure._opendp import require_features
-from opendp_optimal.problem.noise import MAX_EPSILON, MIN_EPSILON
+from opendp_optimal.extend import (
+    MAX_EPSILON,
+    MIN_EPSILON,
+    choice,
+    float_up,
+    known,
+    least,
+    positive,
+    require_features,
+    whole,
+)
 
 __all__ = ["BUDGETS", "NOISES", "Plan", "composed_delta", "least_noise", "plan"]
 
@@ -36,7 +42,7 @@ BUDGETS = ("total", "per-statistic")
 
 _GAUSSIAN = ("gaussian", "analytic-gaussian")
 _WIDER = 1 + 1e-6
-"""Gaussian noise is a hair wider than its formula, which is for noise off the grid."""
+"""Safety factor of Gaussian noise: its formula is for noise off the grid."""
 
 
 @dataclass(frozen=True)
@@ -199,17 +205,11 @@ def _sigma(noise: str, epsilon: float, delta: float) -> float:
 
 
 def _check(noise: str, epsilon: float, delta: float, releases: int, budget: str) -> None:
-    if noise not in NOISES:
-        raise ValueError(f"noise ({noise!r}) must be one of {', '.join(NOISES)}")
-    if budget not in BUDGETS:
-        raise ValueError(f"budget ({budget!r}) must be one of {', '.join(BUDGETS)}")
-    if isinstance(epsilon, bool) or not (
-        isinstance(epsilon, int | float) and 0 < epsilon < math.inf
-    ):
-        raise ValueError(f"epsilon ({epsilon!r}) must be positive and finite")
+    choice("noise", noise, NOISES)
+    choice("budget", budget, BUDGETS)
+    positive("epsilon", epsilon)
+    whole("releases", releases)
     if not (isinstance(delta, int | float) and 0 <= delta < 1):
         raise ValueError(f"delta ({delta!r}) must be in [0, 1)")
     if delta == 0 and noise in (*_GAUSSIAN, "truncated-laplace"):
         raise ValueError(f"delta ({delta!r}) must be above 0 for {noise} noise")
-    if isinstance(releases, bool) or not isinstance(releases, int | np.integer) or releases < 1:
-        raise ValueError(f"releases ({releases!r}) must be an integer that is at least 1")

@@ -14,6 +14,7 @@ from scipy.special import expit
 from sklearn.utils import check_random_state  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
+from opendp_optimal.extend import positive, whole
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import Plan, least_noise, plan
 from opendp_optimal_learn.classifier import PrivateClassifier, clipped, leaked
@@ -154,15 +155,11 @@ class PrivateLogisticRegression(PrivateClassifier):
 
     def _check_options(self) -> None:
         for name in ("max_iter", "updates"):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"{name} ({value!r}) must be an integer that is at least 1")
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name))
         if not (math.isfinite(self.penalty) and self.penalty >= 0):
             raise ValueError(f"penalty ({self.penalty!r}) must be finite and not negative")
-        if not (math.isfinite(self.step) and self.step > 0):
-            raise ValueError(f"step ({self.step!r}) must be positive and finite")
+        positive("step", self.step)
         self._shared(1)
 
     def _shared(self, releases: int) -> Plan:

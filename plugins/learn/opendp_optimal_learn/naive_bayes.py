@@ -12,6 +12,7 @@ import opendp.prelude as dp
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
+from opendp_optimal.extend import choice, positive, share
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import plan
 from opendp_optimal_learn.classifier import PrivateClassifier, clipped, leaked
@@ -158,16 +159,10 @@ class PrivateNaiveBayes(PrivateClassifier):
         return self
 
     def _check_options(self) -> None:
-        if self.spread not in SPREADS:
-            raise ValueError(f"spread ({self.spread!r}) must be one of {', '.join(SPREADS)}")
-        if self.neighbours not in NEIGHBOURS:
-            raise ValueError(
-                f"neighbours ({self.neighbours!r}) must be one of {', '.join(NEIGHBOURS)}"
-            )
-        if not self.alpha > 0:
-            raise ValueError(f"alpha ({self.alpha!r}) must be positive")
-        if not 0 < self.least_deviation < 1:
-            raise ValueError(f"least_deviation ({self.least_deviation!r}) must be in (0, 1)")
+        choice("spread", self.spread, SPREADS)
+        choice("neighbours", self.neighbours, tuple(NEIGHBOURS))
+        positive("alpha", self.alpha)
+        share("least_deviation", self.least_deviation)
         plan(self.noise, self.epsilon, self.delta, 1, self.budget)
 
     def _release(self, shares: Floats, codes: Codes, labels: Codes) -> None:
