@@ -18,7 +18,7 @@ Parts = list[tuple[int, Fraction, list[Fraction]]]
 
 
 def expected_loss_at(
-    problem: BoundedProblem, weights: Integers, cells: int, answer: Fraction, telling: bool
+    problem: BoundedProblem, weights: Integers, cells: int, answer: Fraction, revealing: bool
 ) -> Fraction:
     """The expected loss at one answer within the range (integers: one of them).
 
@@ -26,7 +26,7 @@ def expected_loss_at(
     :param weights: a row for each cell, end of a bin or integer, each adding up to 2^62
     :param cells: equal bins that cover the sensitivity
     :param answer: of the query, exactly
-    :param telling: whether the first and the last column release the answer itself
+    :param revealing: whether the first and the last column release the answer itself
     """
     parts = (
         _integer(problem, weights, answer)
@@ -38,7 +38,7 @@ def expected_loss_at(
     truth = problem.loss.exact(Fraction(0))
     total = Fraction(0)
     for x, chance, costs in parts:
-        if telling:
+        if revealing:
             costs = [chance * truth, *costs, chance * truth]
         total += sum(w * c for w, c in zip(weights[x].tolist(), costs, strict=True))
     return total / TOTAL

@@ -84,7 +84,7 @@ def shortfall_units(weights: Integers, problem: ChannelProblem) -> Integers:
         bound = grown.get((z, epsilon))
         if bound is None:
             bound = grown[z, epsilon] = _grown(rows[z], epsilon)
-            bound[list(problem.telling)] = 0
+            bound[list(problem.revealing)] = 0
         out[r] = np.maximum(weights[x] - bound, 0).sum()
     return out
 

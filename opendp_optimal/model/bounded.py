@@ -3,8 +3,8 @@
 *Above*, equal bins of width b: draw u uniformly from [0, b). The answer lies in one of the cells
 [u + (x - 1) b, u + x b), x = 0..K; draw y from P(.|x) and release the middle of cell y. Answers
 at most k b apart lie at most k cells apart, whatever u is.
-If delta is positive, the answer itself can be released too, with a chance of at most delta: two
-telling outputs, the first and the last, so that the mirror image of a channel is one.
+If delta is positive, the answer itself can be released too, with a chance of at most delta: by two
+revealing outputs, the first and the last, so that the mirror image of a channel is one.
 
 *Above*, unequal bins: round the answer at random, without bias, to one of the two ends of its bin;
 release the end that the channel draws.
@@ -111,15 +111,27 @@ def above(problem: BoundedProblem, lattice: Lattice) -> ChannelProblem:
         for x in range(bins + 1)
     ]
     if problem.delta > 0:
-        none = problem.loss.exact(Fraction(0))
-        cost = [_tell(row, (weight[x] + weight[x + 1]) / 2 * none) for x, row in enumerate(cost)]
+        cost_of_truth = problem.loss.exact(Fraction(0))
+        cost = _reveal_rows(cost, weight, cost_of_truth)
     caps = _shifting_caps(problem, lattice) if problem.cap is not None else []
-    return _exact(problem, cost, lattice.pairs(bins + 1), caps, telling=problem.delta > 0)
+    return _exact(problem, cost, lattice.pairs(bins + 1), caps, revealing=problem.delta > 0)
 
 
-def _tell(row: list[Fraction], cost: Fraction) -> list[Fraction]:
-    """A row of costs with the telling outputs, the first and the last."""
+def _reveal(row: list[Fraction], cost: Fraction) -> list[Fraction]:
+    """A row of costs with the outputs that reveal the answer, the first and the last."""
     return [cost, *row, cost]
+
+
+def _reveal_rows(cost: Rows, weight: list[Fraction], cost_of_truth: Fraction) -> Rows:
+    """All rows; ``weight`` is the prior of the bins on both sides of each."""
+    return [
+        _reveal(row, (weight[x] + weight[x + 1]) / 2 * cost_of_truth) for x, row in enumerate(cost)
+    ]
+
+
+def _reveal_ends(rows: Rows, t: Fraction, cost_of_truth: Fraction) -> Rows:
+    """The two rows of an answer that lies t of the way through its bin."""
+    return [_reveal(rows[0], (1 - t) * cost_of_truth), _reveal(rows[1], t * cost_of_truth)]
 
 
 def _shifting_caps(problem: BoundedProblem, lattice: Lattice) -> list[tuple[tuple[int, ...], Rows]]:
@@ -164,8 +176,8 @@ def _shifting_caps(problem: BoundedProblem, lattice: Lattice) -> list[tuple[tupl
                 [right[y - j - 1] for y in range(bins + 1)],
             ]
             if problem.delta > 0:
-                none = problem.loss.exact(Fraction(0))
-                rows = [_tell(rows[0], (1 - t) * none), _tell(rows[1], t * none)]
+                cost_of_truth = problem.loss.exact(Fraction(0))
+                rows = _reveal_ends(rows, t, cost_of_truth)
             out.append(((j, j + 1), rows))
     return out
 
@@ -211,13 +223,12 @@ def above_unequal(problem: BoundedProblem) -> ChannelProblem:
             cost[j][y] += w * down
             cost[j + 1][y] += w * up
     if problem.delta > 0:
-        none = problem.loss.exact(Fraction(0))
-        halved = [Fraction(0), *weight, Fraction(0)]
-        cost = [_tell(row, (halved[x] + halved[x + 1]) / 2 * none) for x, row in enumerate(cost)]
+        cost_of_truth = problem.loss.exact(Fraction(0))
+        cost = _reveal_rows(cost, [Fraction(0), *weight, Fraction(0)], cost_of_truth)
     caps = _rounding_caps(problem, edges) if problem.cap is not None else []
     # A little more than the reach, so that the ends may be moved to a grid of floats.
     reach = problem.reach * (1 + Fraction(1, 1 << 20))
-    return _exact(problem, cost, rounding_pairs(edges, reach), caps, telling=problem.delta > 0)
+    return _exact(problem, cost, rounding_pairs(edges, reach), caps, revealing=problem.delta > 0)
 
 
 def _rounding_caps(
@@ -239,9 +250,9 @@ def _rounding_caps(
                 [[(1 - e) * p.finish for p in parts], [e * p.finish for p in parts]],
             ]
             if problem.delta > 0:
-                none = problem.loss.exact(Fraction(0))
+                cost_of_truth = problem.loss.exact(Fraction(0))
                 for t, rows in zip((s, (s + e) / 2, e), ends, strict=True):
-                    rows[:] = [_tell(rows[0], (1 - t) * none), _tell(rows[1], t * none)]
+                    rows[:] = _reveal_ends(rows, t, cost_of_truth)
             out.extend(((j, j + 1), rows) for rows in ends)
     return out
 
@@ -301,7 +312,7 @@ def _exact(
     pairs: Integers,
     caps: list[tuple[tuple[int, ...], Rows]],
     down: bool = False,
-    telling: bool = False,
+    revealing: bool = False,
 ) -> ChannelProblem:
     """Costs as integers over a power of two, rounded up (or down, for bounds from below)."""
     top = max([max(map(max, cost)), *(max(map(max, rows)) for _, rows in caps)])
@@ -326,7 +337,7 @@ def _exact(
         delta=problem.delta,
         caps=tuple(CapRow(rows, integers_of(costs)) for rows, costs in caps),
         cap=None if problem.cap is None else Fraction(problem.cap),
-        telling=(0, len(cost[0]) - 1) if telling else (),
+        revealing=(0, len(cost[0]) - 1) if revealing else (),
     )
 
 

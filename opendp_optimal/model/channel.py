@@ -30,7 +30,7 @@ class ChannelProgram:
     """What a solver sees; see the module for its meaning.
 
     ``first`` and ``second`` are the rows of each pair; where ``flips``, the second row is taken
-    in reverse. A folded programme has fewer rows than ``inputs``. ``shared`` is 0 for telling
+    in reverse. A folded programme has fewer rows than ``inputs``. ``shared`` is 0 for revealing
     outputs and 1 for others.
     """
 

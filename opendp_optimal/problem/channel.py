@@ -57,7 +57,8 @@ class ChannelProblem(Frozen):
     :param delta: the same for all pairs; 0 for pure privacy
     :param caps: further bounds, their costs over ``denominator`` too
     :param cap: what the caps are bounded by
-    :param telling: outputs that count in full, as no other input can release the same
+    :param revealing: outputs that reveal the answer: they count in full, as no other input can
+        release the same
     """
 
     cost: Matrix
@@ -68,7 +69,7 @@ class ChannelProblem(Frozen):
     delta: float
     caps: tuple[CapRow, ...] = ()
     cap: Fraction | None = None
-    telling: tuple[int, ...] = ()
+    revealing: tuple[int, ...] = ()
 
     @property
     def inputs(self) -> int:
@@ -86,7 +87,7 @@ class ChannelProblem(Frozen):
         if any(list(a) != list(b)[::-1] for a, b in zip(self.cost, self.cost[::-1], strict=True)):
             return False
         last = self.inputs - 1
-        if set(self.telling) != {self.outputs - 1 - y for y in self.telling}:
+        if set(self.revealing) != {self.outputs - 1 - y for y in self.revealing}:
             return False
         own = {(x, z): e for (x, z), e in zip(self.pairs.tolist(), self.high, strict=True)}
         if any(own.get((last - x, last - z)) != e for (x, z), e in own.items()):
@@ -117,9 +118,9 @@ class ChannelProblem(Frozen):
 
     @cached_property
     def shared(self) -> Floats:
-        """1 for every output but the telling ones, which have 0."""
+        """1 for every output but the revealing ones, which have 0."""
         out = np.ones(self.outputs)
-        out[list(self.telling)] = 0.0
+        out[list(self.revealing)] = 0.0
         return out
 
 

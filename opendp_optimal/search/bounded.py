@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -11,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from opendp_optimal.certify import channel as proofs
-from opendp_optimal.errors import CertificateError, GapWarning, SolverError
+from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.exact.numbers import float_up
 from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.model.bounded import MOST_WEIGHTS, channel_above, channel_below, check_size
@@ -20,14 +19,12 @@ from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.problem.channel import ChannelProblem, Integers
 from opendp_optimal.round.channel import private_rows, round_prices
 from opendp_optimal.search import clamped as additive
+from opendp_optimal.search.options import Progress, SearchOptions, silent
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
 from opendp_optimal.table.bounded import BoundedTable
 from opendp_optimal.table.clamped import Clamped
 
-Progress = Callable[[str], None]
-
-METHODS = ("auto", "interior", "highs")
 _WHOLE = Fraction(1, 10**6)
 """Bins divide the sensitivity if they do up to this part: floats do no better."""
 _FIRST_BINS = 8
@@ -93,10 +90,9 @@ def solve_bounded(
     True
     >>> table.verify()
     """
-    if not (isinstance(gap, int | float) and 0 < gap < math.inf):
-        raise ValueError(f"gap ({gap}) must be positive and finite")
-    if method not in METHODS:
-        raise ValueError(f"method ({method!r}) must be one of {', '.join(METHODS)}")
+    options = SearchOptions(
+        kind="channel", gap=gap, method=method, cache=cache, progress=progress or silent
+    )
     try:
         low, high = range
     except (TypeError, ValueError):
@@ -117,10 +113,11 @@ def solve_bounded(
     cells = _cells(problem, count)
     _check_size(problem, count)
     stored: BoundedTable | None = tables.load(problem) if cache else None
-    done = stored is not None and ALIKE in stored.levels
-    if stored is not None and done and (count in stored.levels if count else stored.gap <= gap):
-        return stored
-    search = _Search(problem, gap, method, progress or (lambda _: None), cache)
+    if stored is not None and ALIKE in stored.levels:
+        enough = count in stored.levels if count else stored.gap <= options.gap
+        if enough:
+            return stored
+    search = _Search(problem, options)
     search.take(stored)
     if count:
         search.fixed(count, cells)
@@ -130,13 +127,8 @@ def solve_bounded(
     table = search.table()
     if cache and table != stored:
         tables.keep(table)
-    if table.gap > gap and not count and problem.edges is None:
-        warnings.warn(
-            f"the certified gap is {table.gap:.3%}, above the {gap:.3%} asked for: this is the "
-            f"best reached at epsilon ({epsilon}) and delta ({delta})",
-            GapWarning,
-            stacklevel=2,
-        )
+    if not count and problem.edges is None:
+        options.warn(table.gap, epsilon, delta)
     return table
 
 
@@ -205,11 +197,9 @@ class _Below:
 class _Search:
     """The best mechanism and the best bound of all lattices tried."""
 
-    def __init__(
-        self, problem: BoundedProblem, gap: float, method: str, progress: Progress, cache: bool
-    ) -> None:
-        self.problem, self.gap, self.method, self.progress = problem, gap, method, progress
-        self.cache = cache
+    def __init__(self, problem: BoundedProblem, options: SearchOptions) -> None:
+        self.problem, self.options = problem, options
+        self.gap, self.progress = options.gap, options.progress
         self.levels: set[int] = set()
         self.above: _Above | None = None
         self.below: _Below | None = None
@@ -358,7 +348,7 @@ class _Search:
         self.progress("noise that is the same for all answers")
         for gap in _NOISE_GAPS:
             try:
-                noise = additive.noise_for(problem, gap, self.progress, self.cache)
+                noise = additive.noise_for(problem, gap, self.progress, self.options.cache)
                 how = Clamped.of(problem, noise)
                 value = how.loss()
             except (SolverError, CertificateError, ValueError, ArithmeticError) as error:
@@ -376,7 +366,9 @@ class _Search:
         from opendp_optimal.solvers import run_channel  # loaded only when needed
 
         tolerance = min(1e-3, max(1e-7, self.gap / 50))
-        return run_channel(program, method=self.method, tolerance=tolerance, progress=self.progress)
+        return run_channel(
+            program, method=self.options.method, tolerance=tolerance, progress=self.progress
+        )
 
     def table(self) -> BoundedTable:
         """The table of the best mechanism and the best bound; raises if there is none."""

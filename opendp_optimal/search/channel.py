@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from opendp_optimal.certify import channel as proofs
+from opendp_optimal.checks import positive
 from opendp_optimal.model.bounded import MOST_WEIGHTS
 from opendp_optimal.model.channel import ChannelProgram, on_a_line
 from opendp_optimal.problem.channel import ChannelRequest
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA
 from opendp_optimal.round.channel import private_rows, round_prices
+from opendp_optimal.search.options import Progress, SearchOptions, silent
 from opendp_optimal.table.channel import ChannelTable
 
 _CLOSE = 1e-9
 MOST_PURE = 40_000
 """Weights of a programme with delta 0, whose outputs are joined by sums of rows alone."""
-METHODS = ("auto", "interior", "highs")
-
-Progress = Callable[[str], None]
 Numbers = tuple[Fraction | float, ...]
 
 
@@ -61,12 +59,16 @@ def solve_channel(
         raise ValueError(f"epsilon ({epsilon}) must be in (0, {MAX_EPSILON:g}]")
     if not ((share := _number("delta", delta)) == 0 or MIN_DELTA <= share < 1):
         raise ValueError(f"delta ({delta}) must be 0 or in [{MIN_DELTA}, 1)")
-    if method not in METHODS:
-        raise ValueError(f"method ({method!r}) must be one of {', '.join(METHODS)}")
+    options = SearchOptions(kind="channel", method=method, progress=progress or silent)
     chances, losses, distances = _checked(prior, loss, metric)
     _check_size(len(chances), len(losses), MOST_WEIGHTS if delta > 0 else MOST_PURE)
     request = ChannelRequest(chances, losses, distances, Fraction(exact), float(share))
-    return best_channel(request, method=method, tolerance=tolerance, progress=progress)
+    return best_channel(
+        request,
+        method=options.method,
+        tolerance=positive("tolerance", tolerance),
+        progress=options.progress,
+    )
 
 
 def best_channel(

@@ -11,6 +11,7 @@ from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.search.noise import refine
+from opendp_optimal.search.options import SearchOptions
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
 
@@ -61,4 +62,4 @@ def noise_for(
     stored: NoiseTable | None = tables.load(asked, gap) if cache else None
     if stored is not None and stored.gap <= gap:
         return stored
-    return refine(asked, gap, "auto", None, progress)
+    return refine(asked, SearchOptions(kind="noise", gap=gap, progress=progress))

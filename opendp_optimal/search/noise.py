@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.errors import CertificateError, GapWarning, SolverError
+from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.model.noise import (
     LatticeProgram,
@@ -22,14 +21,13 @@ from opendp_optimal.model.noise import (
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.round.noise import falling, private_weights
 from opendp_optimal.search.closed import decaying, priced, pure_table, with_closed_form
+from opendp_optimal.search.options import Progress, SearchOptions, silent
 from opendp_optimal.search.sizing import aligned, first_cells, most_cells
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
 
-Progress = Callable[[str], None]
 Integers = NDArray[np.int64]
 
-METHODS = ("auto", "interior", "highs", "cutting-planes")
 _ATTEMPTS = 6
 _MOST_TERMS = 4_000_000
 
@@ -65,7 +63,8 @@ def solve(
     :param monotone: only noise whose density falls on each side of 0
     :param support: only noise within [-support, support]
     :param impossible: bound on the probability of outputs impossible under a neighbour
-    :param method: "auto", "interior", "highs" or "cutting-planes"
+    :param method: "auto", "interior", "highs", "cutting-planes", or "partition-cuts" for the
+        cutting planes of Selvi, Liu and Wiesemann (2024): one row for the worst event at a time
     :param cells: force the lattice cells per unit of sensitivity (real queries)
     :param compute: False to take only what is stored; then a stored table for a smaller epsilon
         and delta may answer, and a ``LookupError`` says that there is none
@@ -76,12 +75,14 @@ def solve(
     True
     >>> table.verify()
     """
-    if not (isinstance(gap, int | float) and 0 < gap < math.inf):
-        raise ValueError(f"gap ({gap}) must be positive and finite")
-    if method not in METHODS:
-        raise ValueError(f"method ({method!r}) must be one of {', '.join(METHODS)}")
-    if cells is not None and (cells != int(cells) or not 1 <= cells <= 4096):
-        raise ValueError(f"cells ({cells}) must be an integer in [1, 4096]")
+    options = SearchOptions(
+        kind="noise",
+        gap=gap,
+        method=method,
+        cache=cache,
+        cells=cells,
+        progress=progress or silent,
+    )
     problem = NoiseProblem(
         epsilon=epsilon,
         delta=delta,
@@ -92,8 +93,8 @@ def solve(
         support=support,
         impossible=impossible,
     )
-    stored: NoiseTable | None = tables.load(problem, gap) if cache or not compute else None
-    if stored is not None and (stored.gap <= gap or not compute):
+    stored: NoiseTable | None = tables.load(problem, options.gap) if cache or not compute else None
+    if stored is not None and (stored.gap <= options.gap or not compute):
         return stored
     if not compute:
         other: NoiseTable | None = tables.dominating(problem)
@@ -102,18 +103,12 @@ def solve(
                 f"no stored table answers epsilon ({epsilon}) and delta ({delta}) with this loss"
             )
         return other
-    table = refine(problem, gap, method, cells, progress or (lambda _: None))
+    table = refine(problem, options)
     if stored is not None and stored.gap <= table.gap:
         table = stored
     elif cache:
         tables.keep(table)
-    if table.gap > gap:
-        warnings.warn(
-            f"the certified gap is {table.gap:.3%}, above the {gap:.3%} asked for: this is the "
-            f"best reached at epsilon ({epsilon}) and delta ({delta})",
-            GapWarning,
-            stacklevel=2,
-        )
+    options.warn(table.gap, epsilon, delta)
     return table
 
 
@@ -125,15 +120,14 @@ def _run(
     return run_noise(program, method=method, outward_only=outward_only, gap=gap)
 
 
-def refine(
-    problem: NoiseProblem, gap: float, method: str, cells: int | None, progress: Progress
-) -> NoiseTable:
+def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
     """The first table that meets the gap, or the best on the finest lattice that is allowed."""
+    gap, method, progress = options.gap, options.method, options.progress
     if problem.delta == 0:
         price = partial(_run, method=method, outward_only=True, gap=gap)
-        tiny = 1e-6 if method == "highs" else 1e-12
+        tiny = 1e-12 if method in ("auto", "interior") else 1e-6
         return pure_table(problem, gap, price, progress, tiny)
-    fixed = problem.integer_sensitivity or cells
+    fixed = problem.integer_sensitivity or options.cells
     limit = fixed or most_cells(problem)
     count = fixed or min(limit, first_cells(problem, gap))
     best: NoiseTable | None = None

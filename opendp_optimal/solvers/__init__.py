@@ -88,6 +88,12 @@ SOLVERS = (
         suits=_never,
     ),
     Solver(
+        *("noise", "partition-cuts", late("opendp_optimal.solvers.partition_cuts:solve_lattice")),
+        serves=_plain,
+        when="for noise that is neither monotone nor bounded in what is impossible",
+        suits=_never,
+    ),
+    Solver(
         *("channel", "interior", late("opendp_optimal.solvers.channel_interior:solve_interior")),
         takes=("tolerance", "penalty", "progress"),
         serves=lambda program: program.delta > 0,

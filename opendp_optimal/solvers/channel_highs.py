@@ -15,7 +15,7 @@ from scipy import sparse
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution, Floats
-from opendp_optimal.solvers.highs import TOLERANCE, add_columns, checked, optimum, quiet_highs
+from opendp_optimal.solvers.highs import TOLERANCE, add_columns, add_rows, optimum, quiet_highs
 
 _ROUNDS = 200
 _FEW = 400
@@ -71,16 +71,7 @@ class _Model:
         self.columns += len(cost)
 
     def _add_rows(self, matrix: sparse.csr_array, low: Floats, high: Floats) -> None:
-        status = self.highs.addRows(
-            matrix.shape[0],
-            low,
-            high,
-            matrix.nnz,
-            matrix.indptr.astype(np.int32),
-            matrix.indices.astype(np.int32),
-            np.ascontiguousarray(matrix.data, dtype=np.float64),
-        )
-        checked(status, "add rows")
+        add_rows(self.highs, matrix, low, high)
         self.rows += matrix.shape[0]
 
     def add_pairs(self, which: Indices) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import highspy
 import numpy as np
+from scipy import sparse
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.noise import Floats, LatticeProgram
@@ -17,15 +18,19 @@ def checked(status: highspy.HighsStatus, what: str) -> None:
         raise SolverError(f"HiGHS answered {status.name} when asked to {what}")
 
 
-def quiet_highs() -> highspy.Highs:
-    """A silent instance on one thread with tight tolerances."""
+def quiet_highs(**options: str | float) -> highspy.Highs:
+    """A silent instance on one thread with tight tolerances.
+
+    :param options: more of HiGHS's own, by name
+    """
     highs = highspy.Highs()
-    for option, value in (
-        ("output_flag", False),
-        ("threads", 1),
-        ("primal_feasibility_tolerance", TOLERANCE),
-        ("dual_feasibility_tolerance", TOLERANCE),
-    ):
+    for option, value in {
+        "output_flag": False,
+        "threads": 1,
+        "primal_feasibility_tolerance": TOLERANCE,
+        "dual_feasibility_tolerance": TOLERANCE,
+        **options,
+    }.items():
         checked(highs.setOptionValue(option, value), f"set {option}")
     return highs
 
@@ -38,6 +43,20 @@ def add_columns(highs: highspy.Highs, cost: Floats) -> None:
         count, cost, np.zeros(count), np.full(count, np.inf), 0, none, none, np.zeros(0)
     )
     checked(status, "add columns")
+
+
+def add_rows(highs: highspy.Highs, matrix: sparse.csr_array, low: Floats, high: Floats) -> None:
+    """Add rows with these bounds, converted once."""
+    status = highs.addRows(
+        matrix.shape[0],
+        low,
+        high,
+        matrix.nnz,
+        matrix.indptr.astype(np.int32),
+        matrix.indices.astype(np.int32),
+        np.ascontiguousarray(matrix.data, dtype=np.float64),
+    )
+    checked(status, "add rows")
 
 
 def optimum(highs: highspy.Highs) -> tuple[Floats, Floats, float]:

@@ -27,8 +27,6 @@ def solve_events(program: LatticeProgram) -> LatticeSolution:
 
     :param program: what to solve; order and tail rows are not part of this method
     """
-    if program.monotone or program.tail_budget is not None:
-        raise SolverError("cutting planes know no monotone noise and no tail rows")
     n, delta = program.points, program.delta
     growth = float(np.exp(program.epsilon))
     pairs = program.pairs(outward_only=False)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.noise import Floats, LatticeProgram, LatticeSolution, Pairs
-from opendp_optimal.solvers.highs import add_columns, checked, optimum, quiet_highs, weight_scale
+from opendp_optimal.solvers.highs import add_columns, add_rows, optimum, quiet_highs, weight_scale
 
 _ROUNDS = 60
 _AT_ONCE = 8
@@ -58,16 +58,7 @@ class _Model:
         count = matrix.shape[0]
         matrix.data[np.abs(matrix.data) < _SMALLEST] = 0.0
         matrix.eliminate_zeros()
-        status = self.highs.addRows(
-            count,
-            np.full(count, low),
-            np.full(count, high),
-            matrix.nnz,
-            matrix.indptr.astype(np.int32),
-            matrix.indices.astype(np.int32),
-            matrix.data,
-        )
-        checked(status, "add rows")
+        add_rows(self.highs, matrix, np.full(count, low), np.full(count, high))
 
     def add_shift(self, r: int) -> None:
         """Add slacks, their rows s - p_i + e^epsilon p_j >= 0, and the budget of one shift."""

@@ -1,13 +1,15 @@
-"""The cutting-plane method of Selvi, Liu, Wiesemann (2024), kept as a reference to compare with.
+"""The cutting-plane method of Selvi, Liu, Wiesemann (2024), as in the paper and on our lattice.
 
 Section 4 of the paper: noise that is constant on the cells of a partition is optimised under a
 growing set of privacy rows (Algorithm 1), each the worst pair of shift and event for the current
 noise (Algorithm 2). Two programmes are solved, P(pi, beta) for an upper and D(pi, beta) for a
 lower bound on the optimum.
 
-Bounds are in floating point. The upper bound belongs to noise that was repaired to be private up
-to rounding; the lower one is re-evaluated from the multipliers on every cell, so an unfinished or
-slightly inaccurate solve makes it weaker and never wrong. That matters for non-uniform partitions:
+:func:`solve_lattice` runs it on the programmes of :func:`opendp_optimal.solve`, whose answers are
+proved exactly; :func:`cutting_planes` and :func:`refine` are the paper's own, to compare with.
+Their bounds are in floating point. The upper bound belongs to noise that was repaired to be private
+up to rounding; the lower one is re-evaluated from the multipliers on every cell, so an unfinished
+or slightly inaccurate solve makes it weaker and never wrong. That matters for unequal partitions:
 there D(pi, beta) averages the dual constraints over a block of cells, and its optimal value, kept
 as ``dual_value``, need not be a lower bound (for the loss max(0, |x| - 1) it can exceed the
 optimum). Compare at uniform partitions.
@@ -31,11 +33,22 @@ import numpy as np
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.known import truncated_laplace_radius
+from opendp_optimal.model.noise import LatticeProgram, LatticeSolution
 from opendp_optimal.solvers.partition_programme import FloatArray, IntArray, Programme
 
-__all__ = ["CellLoss", "CuttingResult", "Progress", "cutting_planes", "graded_partition", "refine"]
+__all__ = [
+    "CellLoss",
+    "CuttingResult",
+    "Progress",
+    "cutting_planes",
+    "graded_partition",
+    "refine",
+    "solve_lattice",
+]
 
 _PURGE_EVERY: Final = 50  # rounds
+_MOST_ROUNDS: Final = 4_000
+_TOLERANCE: Final = 1e-7  # a row counts as satisfied within this fraction of delta
 
 
 class CellLoss(Protocol):
@@ -140,7 +153,7 @@ def cutting_planes(
     gap: float = 0.0,
     time_limit: float = 60.0,
     cuts_per_round: int = 1,
-    tolerance: float = 1e-7,
+    tolerance: float = _TOLERANCE,
     progress: Callable[[Progress], None] | None = None,
 ) -> CuttingResult:
     """Bound the least expected loss of (epsilon, delta)-private noise at sensitivity 1.
@@ -310,6 +323,53 @@ def _better(old: CuttingResult, new: CuttingResult) -> CuttingResult:
         weights=source.weights,
         partition=source.partition,
         cells=source.cells,
+    )
+
+
+def solve_lattice(program: LatticeProgram) -> LatticeSolution:
+    """The method on a lattice programme, whose answer is rounded and certified like any other.
+
+    One row for the worst pair of shift and event at a time, as in the paper; idle rows are dropped.
+
+    :param program: what to solve; order and tail rows are no part of the method, nor is the atom
+    """
+    inner = program.radius - program.pad
+    edges = np.arange(-inner, inner + 2)
+    method = Programme(
+        *(program.epsilon, program.delta, program.cells, edges, program.pad),
+        lambda low, high: program.cost,
+        program.folded,
+    )
+    while not method.solved:
+        method.solve(math.inf)
+        method.rounds += 1
+        if method.infeasible or method.rounds > _MOST_ROUNDS:
+            raise SolverError(f"no private noise was found in {method.rounds} rounds")
+        if method.rounds % _PURGE_EVERY == 0:
+            method.purge()
+        cuts = method.cuts
+        method.separate(1, _TOLERANCE)
+        if not method.solved and _repeats(method, cuts):
+            break
+    rows = {m: r for r, m in enumerate(program.shifts.tolist())}
+    budget = np.zeros(len(rows))
+    slack = np.zeros((len(rows), 2 * inner + 1))
+    for (shift, event), multiplier in zip(method.events, method.multipliers, strict=False):
+        price = float(multiplier) / program.delta
+        budget[rows[shift]] += price
+        slack[rows[shift]] += price * event[method.inside]
+    return LatticeSolution(
+        weights=method.weights,
+        atom=0.0,
+        shifts=program.shifts,
+        budget_price=budget,
+        slack_price=slack,
+        order_price=np.zeros(0),
+        tail_price=np.zeros(0),
+        primal=method.value,
+        dual=method.value,
+        status="optimal" if method.solved else "stalled",
+        iterations=method.rounds,
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opendp_optimal.errors import SolverError
+from opendp_optimal.solvers.highs import add_columns, checked, quiet_highs
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -18,7 +19,6 @@ IntArray = NDArray[np.int64]
 
 _DROP: Final = 1e-12  # coefficients that HiGHS would ignore with a warning
 _IDLE: Final = 0.1  # slack in units of delta; eager purging is fastest
-_TOLERANCE: Final = 1e-9  # of HiGHS, on rows already divided by delta
 
 
 class Programme:
@@ -58,6 +58,7 @@ class Programme:
         np.maximum.at(scale, self.column, self.widths * decay)
         self.scale = scale / scale.sum()
         self.rows = np.zeros((64, self.base))  # coefficients of cuts on base cells, over delta
+        self.events: list[tuple[int, BoolArray]] = []  # the shift and the event of each cut
         self.cuts = self.rounds = 0
         self.value = -math.inf
         self.solved = self.infeasible = False
@@ -68,25 +69,11 @@ class Programme:
         self._highs = self._start()
 
     def _start(self) -> highspy.Highs:
-        highs = highspy.Highs()
-        for option, value in (
-            ("output_flag", False),
-            ("threads", 1),
-            ("solver", "simplex"),
-            ("small_matrix_value", _DROP),
-            ("primal_feasibility_tolerance", _TOLERANCE),
-            ("dual_feasibility_tolerance", _TOLERANCE),
-        ):
-            _check(highs.setOptionValue(option, value), f"setting {option}")
-        columns = len(self.scale)
-        cost = self._to_columns(self.costs)
-        none = np.zeros(0)
-        for j in range(columns):
-            status = highs.addCol(cost[j], 0.0, highspy.kHighsInf, 0, none.astype(np.int32), none)
-            _check(status, "adding a column")
+        highs = quiet_highs(solver="simplex", small_matrix_value=_DROP)
+        add_columns(highs, self._to_columns(self.costs))
         total = self._to_columns(np.ones(len(self.widths)))
-        index = np.arange(columns, dtype=np.int32)
-        _check(highs.addRow(1.0, 1.0, columns, index, total), "adding the mass row")
+        index = np.arange(len(total), dtype=np.int32)
+        checked(highs.addRow(1.0, 1.0, len(total), index, total), "add the mass row")
         return highs
 
     def _to_columns(self, per_block: FloatArray) -> FloatArray:
@@ -100,12 +87,12 @@ class Programme:
         """Solve with the present cuts; return False when out of time."""
         highs = self._highs
         limit = highs.getRunTime() + max(seconds, 0.0)  # HiGHS counts all its runs together
-        _check(highs.setOptionValue("time_limit", limit), "setting time_limit")
+        checked(highs.setOptionValue("time_limit", limit), "set time_limit")
         answer = highs.run()
         status = highs.getModelStatus()
         if status == highspy.HighsModelStatus.kTimeLimit:
             return False
-        _check(answer, "solving")
+        checked(answer, "solve")
         if status == highspy.HighsModelStatus.kInfeasible:
             self.infeasible, self.value = True, math.inf
             return True
@@ -152,11 +139,12 @@ class Programme:
         if self.cuts == len(self.rows):
             self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
         self.rows[self.cuts] = row
+        self.events.append((shift, event))
         self.cuts += 1
         coefficients = self._to_columns(np.add.reduceat(row, self.starts) / self.widths)
         index = np.flatnonzero(np.abs(coefficients) > _DROP).astype(np.int32)
         status = self._highs.addRow(-highspy.kHighsInf, 1.0, len(index), index, coefficients[index])
-        _check(status, "adding a cut")
+        checked(status, "add a row")
 
     def purge(self) -> None:
         """Drop idle rows, which halves the time; the authors' own programme does so too.
@@ -171,10 +159,12 @@ class Programme:
         if len(idle) == 0:
             return
         status = self._highs.deleteRows(len(idle), (idle + 1).astype(np.int32))
-        _check(status, "deleting rows")
+        checked(status, "delete rows")
         kept = np.delete(self.rows[: len(slack)], idle, axis=0)
         self.rows[: len(kept)] = kept
         self.cuts = len(kept)
+        dropped = set(idle.tolist())
+        self.events = [event for n, event in enumerate(self.events) if n not in dropped]
         self.multipliers = np.delete(self.multipliers, idle)
 
     # Bounds
@@ -197,12 +187,6 @@ class Programme:
             share = (self.delta - reserve) / (self.largest - reserve)
         weights = share * self.weights + (1.0 - share) * spare
         return float(self.costs @ weights), weights
-
-
-def _check(status: highspy.HighsStatus, action: str) -> None:
-    # A warning is an error here: HiGHS warns when it ignores part of what it was given.
-    if status != highspy.HighsStatus.kOk:
-        raise SolverError(f"HiGHS answered {status.name} when {action}")
 
 
 def _moved(values: FloatArray, shift: int) -> FloatArray:

@@ -190,7 +190,7 @@ class BoundedTable(Table):
     @property
     def telling(self) -> bool:
         """Whether there are columns for the release of the answer itself."""
-        return self.noise is None and bool(self._above.telling)
+        return self.noise is None and bool(self._above.revealing)
 
     @cached_property
     def conditional_losses(self) -> Floats:

@@ -18,7 +18,7 @@ from opendp_optimal.round import channel as rounding
 from opendp_optimal.solvers import run_channel
 
 
-def line(inputs=4, delta=0.05, epsilon=0.7, telling=(), cap=None):
+def line(inputs=4, delta=0.05, epsilon=0.7, revealing=(), cap=None):
     cost = [[abs(x - y) for y in range(inputs)] for x in range(inputs)]
     apart = np.argwhere(np.abs(np.subtract.outer(np.arange(inputs), np.arange(inputs))) == 1)
     exponents = np.full(len(apart), epsilon)
@@ -26,7 +26,7 @@ def line(inputs=4, delta=0.05, epsilon=0.7, telling=(), cap=None):
     if cap is not None:
         caps = tuple(CapRow((x,), [[inputs * c for c in cost[x]]]) for x in range(inputs))
     return ChannelProblem(
-        cost, inputs, apart, exponents, exponents, delta, telling=telling, caps=caps, cap=cap
+        cost, inputs, apart, exponents, exponents, delta, revealing=revealing, caps=caps, cap=cap
     )
 
 
@@ -44,7 +44,7 @@ def plain_shortfall(weights, problem):
     for (x, z), epsilon in zip(problem.pairs.tolist(), problem.low, strict=True):
         growth = Fraction(exp_bounds(float(epsilon))[0], 1 << BITS)
         terms = [
-            max(Fraction(0), w - (0 if y in problem.telling else growth * v))
+            max(Fraction(0), w - (0 if y in problem.revealing else growth * v))
             for y, (w, v) in enumerate(zip(rows[x], rows[z], strict=True))
         ]
         worst = max(worst, sum(terms))
@@ -60,7 +60,7 @@ def plain_bound(dual, problem):
         growth = Fraction(exp_bounds(float(problem.high[r]))[1], 1 << BITS)
         for y, price in enumerate(row):
             reduced[x][y] += price * unit
-            if y not in problem.telling:
+            if y not in problem.revealing:
                 reduced[z][y] -= growth * price * unit
     paid = Fraction(problem.delta) * sum(dual.budget.tolist()) * unit
     return sum(min(row) for row in reduced) - paid
@@ -71,8 +71,8 @@ def plain_bound(dual, problem):
     st.integers(2, 6), st.sampled_from([0.3, 1e-3, 1e-9, 0.0]), st.floats(0.05, 5.0), st.booleans()
 )
 def test_proofs_agree_with_the_definitions(inputs, delta, epsilon, tells):
-    telling = (0, inputs - 1) if tells and delta and inputs > 2 else ()
-    problem = line(inputs, delta, epsilon, telling)
+    revealing = (0, inputs - 1) if tells and delta and inputs > 2 else ()
+    problem = line(inputs, delta, epsilon, revealing)
     weights, dual = solved(problem)
     proofs.prove_private(weights, problem)
     assert all(sum(row) == TOTAL for row in weights.tolist())

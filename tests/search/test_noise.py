@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opendp_optimal import GapWarning, known, solve
+from opendp_optimal import GapWarning, SolverError, known, solve
+from opendp_optimal.losses.base import parse
+from opendp_optimal.model.noise import build
+from opendp_optimal.problem.noise import NoiseProblem
+from opendp_optimal.search.options import METHODS
+from opendp_optimal.solvers import SOLVERS, run_noise
 from tests.strategies import deltas, epsilons
 
 GAP = 0.01
@@ -52,7 +57,7 @@ def test_symmetric_losses_have_symmetric_tables():
         assert np.array_equal(table.weights, table.weights[::-1])
 
 
-@pytest.mark.parametrize("method", ["interior", "highs", "cutting-planes"])
+@pytest.mark.parametrize("method", ["interior", "highs", "cutting-planes", "partition-cuts"])
 @pytest.mark.parametrize("asked", [(1.0, 0.1), (0.5, 0.05), (2.0, 0.3)])
 def test_every_method_gives_a_certified_table(method, asked):
     table = solve(*asked, method=method, cells=4, gap=0.2, cache=False)
@@ -120,7 +125,7 @@ def test_an_unreached_gap_is_said():
         ({"gap": 0}, r"gap \(0\)"),
         ({"gap": -1.0}, r"gap \(-1.0\)"),
         ({"gap": math.nan}, r"gap \(nan\)"),
-        ({"gap": "small"}, r"gap \(small\)"),
+        ({"gap": "small"}, r"gap \('small'\)"),
         ({"method": "magic"}, r"method \('magic'\)"),
         ({"cells": 0}, r"cells \(0\)"),
         ({"cells": 2.5}, r"cells \(2.5\)"),
@@ -198,3 +203,15 @@ def test_a_solver_that_inflates_prices_only_weakens_the_bound(monkeypatch):
     monkeypatch.setattr(solvers, "run_noise", boaster)
     boasted = solve(1.0, 0.1, cells=6, gap=100.0, cache=False)
     assert boasted.lower <= fair.upper
+
+
+def test_every_method_of_the_table_can_be_asked_for():
+    for kind, methods in METHODS.items():
+        assert set(methods) == {"auto", *(s.method for s in SOLVERS if s.kind == kind)}
+
+
+def test_methods_that_do_not_serve_say_when_they_do():
+    falling = build(NoiseProblem(epsilon=1.0, delta=0.1, loss=parse("l1"), monotone=True), 4).above
+    for method in ("cutting-planes", "partition-cuts"):
+        with pytest.raises(SolverError, match=f"'{method}' serves only"):
+            run_noise(falling, method=method, outward_only=True, gap=0.1)

@@ -14,14 +14,16 @@ from opendp_optimal.problem.channel import ChannelProblem
 from opendp_optimal.solvers import run_channel
 
 
-def random_problem(seed, inputs=4, outputs=5, delta=0.1, epsilon=1.0, telling=()):
+def random_problem(seed, inputs=4, outputs=5, delta=0.1, epsilon=1.0, revealing=()):
     """A problem without symmetry."""
     draw = np.random.default_rng(seed)
     cost = draw.integers(0, 100, (inputs, outputs)).tolist()
     apart = np.argwhere(~np.eye(inputs, dtype=bool))
     pairs = apart[np.sort(draw.permutation(len(apart))[: max(2, len(apart) * 2 // 3)])]
     exponents = np.full(len(pairs), epsilon) * (draw.integers(1, 3, len(pairs)) if not delta else 1)
-    return ChannelProblem(cost, 100 * inputs, pairs, exponents, exponents, delta, telling=telling)
+    return ChannelProblem(
+        cost, 100 * inputs, pairs, exponents, exponents, delta, revealing=revealing
+    )
 
 
 def plainly(problem):
@@ -35,7 +37,7 @@ def plainly(problem):
             for y in range(outputs):
                 if event >> y & 1:
                     row[x, y] = 1.0
-                    row[z, y] = 0.0 if y in problem.telling else -np.exp(epsilon)
+                    row[z, y] = 0.0 if y in problem.revealing else -np.exp(epsilon)
             rows.append(row.ravel())
     mass = np.kron(np.eye(inputs), np.ones(outputs))
     found = linprog(cost, np.array(rows), np.full(len(rows), problem.delta), mass, np.ones(inputs))
@@ -72,7 +74,7 @@ def test_both_methods_find_the_optimum(seed, delta, epsilon):
 @settings(max_examples=10)
 @given(st.integers(0, 2**32))
 def test_telling_outputs_count_in_full(seed):
-    problem = random_problem(seed, telling=(0, 4))
+    problem = random_problem(seed, revealing=(0, 4))
     value = plainly(problem)
     for method in ("interior", "highs"):
         solution = run_channel(ChannelProgram.of(problem), method=method, tolerance=1e-7)

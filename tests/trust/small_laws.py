@@ -56,7 +56,7 @@ def random_problem(
     *,
     delta: float = 0.1,
     caps: int = 0,
-    telling: tuple[int, ...] = (),
+    revealing: tuple[int, ...] = (),
     inputs: int = 3,
     outputs: int = 4,
 ) -> ChannelProblem:
@@ -68,4 +68,4 @@ def random_problem(
     rows = [tuple(sorted(rng.sample(range(inputs), 1 + q % 2))) for q in range(caps)]
     bounds = tuple(CapRow(r, [[rng.randrange(9) for _ in range(outputs)] for _ in r]) for r in rows)
     cap = Fraction(7, 3) if caps else None
-    return ChannelProblem(cost, 5, pairs, low, high, delta, bounds, cap, telling)
+    return ChannelProblem(cost, 5, pairs, low, high, delta, bounds, cap, revealing)

@@ -20,11 +20,11 @@ def rows_of(rng, problem):
     return np.array([law(rng, problem.outputs) for _ in range(problem.inputs)])
 
 
-@pytest.mark.parametrize("telling", [(), (0, 3)])
-def test_shortfalls_to_the_last_unit(telling):
-    rng = random.Random(f"shortfalls {telling}")
+@pytest.mark.parametrize("revealing", [(), (0, 3)])
+def test_shortfalls_to_the_last_unit(revealing):
+    rng = random.Random(f"shortfalls {revealing}")
     for _ in range(40):
-        problem = random_problem(rng, telling=telling)
+        problem = random_problem(rng, revealing=revealing)
         weights = rows_of(rng, problem)
         found = channel.shortfall_units(weights, problem).tolist()
         rows = weights.tolist()
@@ -32,7 +32,7 @@ def test_shortfalls_to_the_last_unit(telling):
             low = exp_bounds(min(float(problem.low[r]), 64.0))[0]
             expected = 0
             for y, (mine, other) in enumerate(zip(rows[x], rows[z], strict=True)):
-                grown = 0 if y in telling else min(TOTAL, other * low // ONE)
+                grown = 0 if y in revealing else min(TOTAL, other * low // ONE)
                 expected += max(0, mine - grown)
             assert found[r] == expected
 
@@ -112,7 +112,7 @@ def plain_bound(dual, problem):
         growth = Fraction(exp_bounds(float(problem.high[r]))[1], ONE)
         for y, price in enumerate(slack):
             value[x][y] += price * unit
-            value[z][y] -= 0 if y in problem.telling else growth * price * unit
+            value[z][y] -= 0 if y in problem.revealing else growth * price * unit
     paid = Fraction(problem.delta) * sum(dual.budget.tolist()) * unit
     if problem.cap is not None:
         paid += problem.cap * sum(prices) * unit
@@ -121,11 +121,11 @@ def plain_bound(dual, problem):
 
 @pytest.mark.parametrize("caps", [0, 3])
 @pytest.mark.parametrize("scale", [4, 0, -3])
-@pytest.mark.parametrize("telling", [(), (1,)])
-def test_bounds_by_the_formula(caps, scale, telling):
-    rng = random.Random(f"{caps} {scale} {telling}")
+@pytest.mark.parametrize("revealing", [(), (1,)])
+def test_bounds_by_the_formula(caps, scale, revealing):
+    rng = random.Random(f"{caps} {scale} {revealing}")
     for _ in range(40):
-        problem = random_problem(rng, caps=caps, telling=telling)
+        problem = random_problem(rng, caps=caps, revealing=revealing)
         dual = random_dual(rng, problem, scale)
         assert channel.prove_bound(dual, problem) == plain_bound(dual, problem)
 

@@ -72,11 +72,11 @@ def test_private_rows_mix_in_as_little_as_they_must():
     rounding.private_rows(weights, problem, largest_mix=1.0)
 
 
-def mirrored_problem(inputs=4, delta=0.0, epsilon=0.5, telling=()):
+def mirrored_problem(inputs=4, delta=0.0, epsilon=0.5, revealing=()):
     cost = [[abs(x - y) for y in range(inputs)] for x in range(inputs)]
     pairs = np.array([(x, z) for x in range(inputs) for z in range(inputs) if abs(x - z) == 1])
     exponents = np.full(len(pairs), epsilon)
-    problem = ChannelProblem(cost, 1, pairs, exponents, exponents, delta, telling=telling)
+    problem = ChannelProblem(cost, 1, pairs, exponents, exponents, delta, revealing=revealing)
     assert problem.mirrored
     return problem
 
@@ -97,12 +97,12 @@ def test_mixing_keeps_mirror_images():
     mixes = [1e-15 * 4.0**k for k in range(20)]
     tried = [rounding.round_rows((1 - m) * weights + m * common / common.sum()) for m in mixes]
     assert any(np.array_equal(found, t) for t in tried)
-    told = replace(mirrored_problem(4, 0.25, telling=(0, 3)), low=np.zeros(6), high=np.zeros(6))
+    told = replace(mirrored_problem(4, 0.25, revealing=(0, 3)), low=np.zeros(6), high=np.zeros(6))
     row = np.array([0.25 + 1e-12, 0.5 - 1e-12, 0.25 - 1e-12, 1e-12])
     weights = np.array([row, [0.0, 0.5, 0.5, 0.0], [0.0, 0.5, 0.5, 0.0], row[::-1]])
     found = rounding.private_rows(weights, told)
     channel.prove_private(found, told)
-    assert not found[1:3, [0, 3]].any()  # telling outputs are not mixed in
+    assert not found[1:3, [0, 3]].any()  # revealing outputs are not mixed in
 
 
 def envelope(weights, problem):
