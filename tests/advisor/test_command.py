@@ -8,6 +8,7 @@ from opendp_optimal import plugins
 from opendp_optimal.cli import run
 
 
+@pytest.mark.slow
 def test_table(capsys) -> None:
     assert run(["advise", "1", "1e-6"]) == 0
     out = capsys.readouterr().out
@@ -17,6 +18,7 @@ def test_table(capsys) -> None:
     assert "use gaussian from" in out
 
 
+@pytest.mark.slow
 def test_json_with_everything(capsys, tmp_path) -> None:
     picture = tmp_path / "advice.png"
     arguments = "0.5 1e-3 --integer --bounds 0 3 --prior 0.1,0.2,0.3,0.4 --loss l2 --releases 2"

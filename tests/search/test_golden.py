@@ -9,6 +9,8 @@ import pytest
 
 from opendp_optimal import known, solve
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "seed_tables.json").read_text())
 
 

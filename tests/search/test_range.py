@@ -13,6 +13,8 @@ from opendp_optimal.search.closed import largest_shift_prices
 from opendp_optimal.table.files.noise import KIND as NOISE
 from opendp_optimal.testing import independent
 
+pytestmark = pytest.mark.slow
+
 
 def solved(*asked, **options):
     with warnings.catch_warnings():

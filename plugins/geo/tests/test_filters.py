@@ -53,6 +53,7 @@ def test_equation_10_against_brute_force(budget, delta, reach):
 
 
 @given(budgets, st.floats(1e-12, 0.3), reaches, st.floats(0.01, 1.0))
+@pytest.mark.slow
 def test_equation_10_holds_for_gaussian_noise(budget, delta, reach, part):
     """Gaussian noise is CGP: its exact delta must be below, at every distance."""
     total = float(ApproxGpFilter(budget, delta=delta, reach=reach).capacity)
@@ -60,6 +61,7 @@ def test_equation_10_holds_for_gaussian_noise(budget, delta, reach, part):
 
 
 @given(budgets, st.floats(1e-12, 0.3), reaches)
+@pytest.mark.slow
 def test_the_exact_curve_is_tighter(budget, delta, reach):
     loose = ApproxGpFilter(budget, delta=delta, reach=reach)
     tight = GaussianFilter(budget, delta=delta, reach=reach)

@@ -64,6 +64,7 @@ def wrong_decision(rng, method, privacy):
 
 
 @pytest.mark.parametrize("method", ["point", "distance"])
+@pytest.mark.slow
 def test_lemma_5_3(method):
     """PIE-k keeps the true neighbours in every look except with probability beta_0."""
     rng = np.random.default_rng(53)
@@ -125,6 +126,7 @@ CENTRAL = {"distance": 0.02, "point": 20.0}
 
 
 @pytest.mark.parametrize("method", ["point", "distance"])
+@pytest.mark.slow
 def test_threshold_decisions(method):
     """Corollary C.1, right at the threshold's edge."""
     assert not too_many(wrong_thresholds(method, BETA), RUNS, BETA)

@@ -42,6 +42,7 @@ def test_scikit_learns_own_checks(estimator):
 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("spread", ["variance", "deviation"])
+@pytest.mark.slow
 def test_naive_bayes_learns_and_keeps_to_its_budget(mixed, noise, spread):
     x, y = mixed
     model = PrivateNaiveBayes(8.0, 1e-5, noise=noise, spread=spread, **PUBLIC).fit(x, y)
@@ -56,6 +57,7 @@ def test_naive_bayes_learns_and_keeps_to_its_budget(mixed, noise, spread):
 
 
 @pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.slow
 def test_logistic_regression_learns_and_keeps_to_its_budget(noise):
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, size=(4000, 3))

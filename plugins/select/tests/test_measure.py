@@ -59,6 +59,7 @@ def test_chains_after_a_transformation():
     assert chain.map(2) == pytest.approx(2.5, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_context_finds_epsilon_by_itself(line):
     context = dp.Context.compositor(
         data=3.0,

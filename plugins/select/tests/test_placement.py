@@ -41,6 +41,7 @@ def test_lloyd_halves_every_cell(name, k):
 
 @pytest.mark.parametrize("name", NOISES)
 @pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.slow
 def test_lloyd_against_free_minimisation(name, k):
     noise = NOISES[name]
     ours = placement_cost(lloyd_offsets(k, noise), noise)

@@ -31,6 +31,7 @@ def test_every_design_is_private_and_no_worse_than_laplace(epsilon, k, points):
         assert max(abs(math.log(a / b)) for a, b in pairs) <= noise.step_epsilon * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_close_to_the_continuous_ring():
     step = 2 * math.pi / 120
     best = design_ring(0.375, 2, 120)
