@@ -28,7 +28,7 @@ def lazy_face(
         for module, listed in names.items()
         for text in listed
     }
-    public = sorted(homes)
+    public = sorted(homes, key=_rank)
 
     def find(name: str) -> Any:
         if name not in homes:
@@ -40,6 +40,11 @@ def lazy_face(
             return import_module(f"{module}.{own}")
 
     return find, lambda: public, public
+
+
+def _rank(name: str) -> tuple[bool, bool, str]:
+    """Constants, then classes, then functions."""
+    return not name.isupper(), name[0].islower(), name
 
 
 class Late:
