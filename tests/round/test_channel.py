@@ -1,4 +1,4 @@
-"""Roundings of channels on small cases: from floats to integers, number by number."""
+"""From floats to integers, for channels: what rounding promises, whatever its heuristics do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
 from opendp_optimal.problem.channel import CapRow, ChannelProblem
 from opendp_optimal.round import channel as rounding
-from tests.trust.small_laws import random_problem
+from tests.certify.small_laws import random_problem
 
 
 def test_rounded_rows_are_never_above_their_share():
@@ -28,10 +28,6 @@ def test_rounded_rows_are_never_above_their_share():
         assert row[0] == max(row) >= exact[0] * (1 - Fraction(1, 2**49))
         for value, share in zip(row[1:], exact[1:], strict=True):
             assert share * (1 - Fraction(1, 2**49)) - 1 < value <= share
-    # What is held back is a part in 2^50 of everything: it goes to the largest.
-    halves = np.array([[0.5 + 2.0**-10, 0.5 - 2.0**-10]])
-    left = int(rounding.round_rows(halves)[0, 0]) - TOTAL * (512 + 1) // 1024
-    assert 0.5 * 2**12 - 500 < left < 0.5 * 2**12 + 500
 
 
 def near(problem, part):
@@ -47,25 +43,18 @@ def flat(delta):
     return replace(problem, low=np.zeros(6), high=np.zeros(6))
 
 
-def test_private_rows_mix_in_as_little_as_they_must():
+def test_rows_are_repaired_a_little_or_refused():
     problem = flat(0.125)
     exact, _ = near(problem, 0.125 - 1e-12)
     assert np.array_equal(rounding.private_rows(exact, problem), rounding.round_rows(exact))
     assert np.array_equal(
         rounding.private_rows(exact, problem, largest_mix=0.0), rounding.round_rows(exact)
     )
-    for part, steps in ((1e-14, range(1, 8)), (1e-9, range(5, 15)), (1e-5, range(15, 21))):
-        weights, common = near(problem, 0.125 + part)
+    for part in (1e-14, 1e-9, 1e-5):
+        weights, _ = near(problem, 0.125 + part)
         found = rounding.private_rows(weights, problem)
         channel.prove_private(found, problem)
-        mixes = [0.0, *(1e-15 * 4.0**k for k in range(20))]
-        tried = [rounding.round_rows((1 - m) * weights + m * common) for m in mixes]
-        private = [
-            int(channel.shortfall_units(t, problem).max()) <= Fraction(0.125) * TOTAL for t in tried
-        ]
-        first = private.index(True)
-        assert first in steps
-        assert np.array_equal(found, tried[first])
+        assert np.abs(found / TOTAL - weights).max() <= 100 * part
     weights, _ = near(problem, 0.14)
     with pytest.raises(CertificateError, match="too far"):
         rounding.private_rows(weights, problem)  # a mixture of a tenth would do
@@ -89,14 +78,6 @@ def test_mixing_keeps_mirror_images():
     channel.prove_private(found, problem)
     off = np.abs(found - found[::-1, ::-1]).max()
     assert off <= 2**13  # but for what the largest entry takes up
-    # What is mixed in is its own mirror image, whatever the weights.
-    weights = np.array([row, [0.25] * 4, [0.25] * 4, [0.25] * 4])
-    common = weights.mean(axis=0) + weights.max(axis=0)
-    common = common + common[::-1]
-    found = rounding.private_rows(weights, problem)
-    mixes = [1e-15 * 4.0**k for k in range(20)]
-    tried = [rounding.round_rows((1 - m) * weights + m * common / common.sum()) for m in mixes]
-    assert any(np.array_equal(found, t) for t in tried)
     told = replace(mirrored_problem(4, 0.25, revealing=(0, 3)), low=np.zeros(6), high=np.zeros(6))
     row = np.array([0.25 + 1e-12, 0.5 - 1e-12, 0.25 - 1e-12, 1e-12])
     weights = np.array([row, [0.0, 0.5, 0.5, 0.0], [0.0, 0.5, 0.5, 0.0], row[::-1]])
@@ -105,28 +86,8 @@ def test_mixing_keeps_mirror_images():
     assert not found[1:3, [0, 3]].any()  # revealing outputs are not mixed in
 
 
-def envelope(weights, problem):
-    """max over z of exp(-distance(z, x)) P(y|z), the distance along pairs, in plain loops."""
-    n = problem.inputs
-    far = [[0.0 if x == z else math.inf for z in range(n)] for x in range(n)]
-    for (x, z), e in zip(problem.pairs.tolist(), problem.low.tolist(), strict=True):
-        far[x][z] = min(far[x][z], e)
-    for k in range(n):
-        for x in range(n):
-            for z in range(n):
-                far[x][z] = min(far[x][z], far[x][k] + far[k][z])
-    kept = np.maximum(weights, 0.0)
-    kept[:, kept.max(axis=0) < 2.0**-36] = 0.0
-    return np.array(
-        [
-            [max(math.exp(-far[z][x]) * kept[z][y] for z in range(n)) for y in range(kept.shape[1])]
-            for x in range(n)
-        ]
-    )
-
-
 @pytest.mark.parametrize("mirrored", [False, True])
-def test_lifted_rows_are_the_envelope_and_what_lacks(mirrored):
+def test_lifted_rows_are_private_and_add_up(mirrored):
     rng = np.random.default_rng(6)
     for _ in range(20):
         problem = mirrored_problem(5, 0.0, float(rng.uniform(0.3, 1.5)))
@@ -140,17 +101,7 @@ def test_lifted_rows_are_the_envelope_and_what_lacks(mirrored):
         weights[0, 0] -= 2.0  # a solver's slip
         if mirrored:
             weights = (weights + weights[::-1, ::-1]) / 2
-        above = envelope(weights, problem)
-        sums = above.sum(axis=1)
-        lowest = min(1.0, *(e for e in problem.low.tolist() if e > 0))
-        common = sums.max() + (sums.max() - sums.min()) / (1 - math.exp(-lowest))
-        taker = np.zeros(5)
-        taker[int(above.sum(axis=0).argmax())] = 1.0
-        if mirrored:
-            taker = (taker + taker[::-1]) / 2
-        expected = (above + (common - sums)[:, None] * taker[None, :]) / common
         found = rounding._lifted(weights, problem)
-        assert np.allclose(found, expected, rtol=1e-12, atol=1e-15)
         first, second = problem.pairs.T
         assert np.all(found[first] <= np.exp(problem.low)[:, None] * found[second] * (1 + 1e-12))
         assert found.sum(axis=1) == pytest.approx(np.ones(5), rel=1e-12)
@@ -173,12 +124,6 @@ def solution(budget, slack, caps=(), dual=1.0):
     return ChannelSolution(np.zeros((0, 0)), *arrays, dual, dual, 0.0, "optimal", 0)
 
 
-def unit_of(dual, problem):
-    """The scale is the least for which rounding moves the bound by a part in 2^24 of its value."""
-    wish = 2.0**24 * max(4, len(problem.pairs)) / abs(dual)
-    return 2 ** math.ceil(math.log2(wish))
-
-
 def test_rounded_prices():
     problem = replace(random_problem(random.Random(7)), high=np.array([1.0, 64.0, 65.0, 1, 1, 1]))
     program = ChannelProgram.of(problem)
@@ -194,9 +139,7 @@ def test_rounded_prices():
     for value in (0.37, 1.0, 5.3, -5.3):
         found = rounding.round_prices(solution(budget, slack, dual=value), program, problem)
         assert found.pairs.tolist() == [0, 1, 3, 4]  # no price, or a growth beyond proof
-        unit = unit_of(value, problem)
-        assert found.scale == math.log2(unit)
-        kept = [0, 1, 3, 4]
+        kept, unit = [0, 1, 3, 4], 2.0**found.scale
         clipped = np.clip(np.array(slack)[kept], 0.0, np.array(budget)[kept, None])
         assert np.array_equal(found.slack, np.floor(clipped * unit))
         assert np.array_equal(found.budget, found.slack.max(axis=1))
@@ -205,45 +148,18 @@ def test_rounded_prices():
     pure = replace(problem, delta=0.0)
     found = rounding.round_prices(solution(budget, slack), ChannelProgram.of(pure), pure)
     assert not found.budget.any()
-    assert found.slack[0, 1] == math.floor(0.9 * unit_of(1.0, pure))
+    assert found.slack[0, 1] == math.floor(0.9 * 2.0**found.scale)
 
 
-def test_few_pairs_count_as_four():
-    problem = random_problem(random.Random(12), inputs=2)
-    given = solution([1.0] * 2, [[0.5] * 4] * 2)
-    assert rounding.round_prices(given, ChannelProgram.of(problem), problem).scale == 26
-
-
-def test_the_price_of_a_cap_may_be_the_largest():
-    problem = random_problem(random.Random(13), caps=1)
-    given = solution([1.0] * 6, [[0.5] * 4] * 6, caps=[3e9], dual=1e-9)
-    found = rounding.round_prices(given, ChannelProgram.of(problem), problem)
-    assert found.scale == 58 - 3 - 32
-    assert found.caps.tolist() == [3 * 10**9 << found.scale]
-    two = replace(problem, caps=(problem.caps[0], CapRow((1,), [[1, 2, 3, 4]])))
-    given = solution([1.0] * 6, [[0.5] * 4] * 6, caps=[3e9, 1.0], dual=1e-9)
-    assert rounding.round_prices(given, ChannelProgram.of(two), two).scale == 58 - 3 - 32
-
-
-@pytest.mark.parametrize(("rows", "room"), [(1, 57), (3, 56)])
-def test_large_prices_are_rounded_so_that_sums_are_exact(rows, room):
-    problem = random_problem(random.Random(8))
+@pytest.mark.parametrize("size", [1e-30, 1.0, 3e9, 1e300])
+@pytest.mark.parametrize("value", [0.0, 1e-30, 1.0])
+def test_prices_of_any_size_can_be_added_exactly(size, value):
+    problem = random_problem(random.Random(8), caps=1)
     slack = np.zeros((6, 4))
-    slack[:rows, 0] = [3.0e9, 1.0, 2.0][:rows]
-    given = solution([4e9] * 6, slack, dual=1e-9)
+    slack[:3, 0] = [1.0 * size, 0.3 * size, 0.7 * size]
+    given = solution([2 * size] * 6, slack, caps=[size], dual=value)
     found = rounding.round_prices(given, ChannelProgram.of(problem), problem)
-    largest = int(found.slack.max())
-    assert 1 << (room - 1) <= largest << 1
-    assert largest <= 1 << room
-    assert found.scale == room - 32
     channel.prove_bound(found, problem)
-    # No price at all: the unit is that of the least price that counts.
-    free = solution([0.0] * 6, np.zeros((6, 4)), dual=0.0)
-    none = rounding.round_prices(free, ChannelProgram.of(problem), problem)
-    assert len(none.pairs) == 0
-    assert none.scale == math.ceil(math.log2(2.0**24 * 6 / 1e-12))
-    tiny = solution([4e9] * 6, slack, dual=1e-30)
-    assert rounding.round_prices(tiny, ChannelProgram.of(problem), problem).scale == found.scale
 
 
 def test_prices_of_folded_programmes_go_to_both_images():

@@ -13,7 +13,7 @@ from opendp_optimal import CertificateError
 from opendp_optimal.certify import channel
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.exact.numbers import exp_bounds
-from tests.trust.small_laws import ONE, law, random_problem
+from tests.certify.small_laws import ONE, law, random_problem
 
 
 def rows_of(rng, problem):

@@ -13,7 +13,7 @@ from opendp_optimal import CertificateError
 from opendp_optimal.certify import noise as bound
 from opendp_optimal.exact.numbers import exp_bounds
 from opendp_optimal.losses.base import LatticeCost
-from tests.trust.small_laws import ONE
+from tests.certify.small_laws import ONE
 
 
 def plain_bound(dual, cost, epsilon, delta, support=None, impossible=None):

@@ -14,7 +14,7 @@ from opendp_optimal import CertificateError
 from opendp_optimal.certify import noise as privacy
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.exact.numbers import exp_bounds
-from tests.trust.small_laws import ONE, law, laws, plain
+from tests.certify.small_laws import ONE, law, laws, plain
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.7, 3.0, 50.0, 64.0, 90.0])

@@ -15,7 +15,7 @@ from opendp_optimal.certify import endless as pure
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.exact.numbers import exp_bounds
 from opendp_optimal.losses.base import parse
-from tests.trust.small_laws import ONE
+from tests.certify.small_laws import ONE
 
 
 def tail(weight, block, again):
