@@ -25,7 +25,7 @@ from opendp_optimal_bayes.measure import (
 from opendp_optimal_bayes.optimal import OptimalChannel, optimal_channel
 from opendp_optimal_bayes.refinement import Refinement, refines
 from opendp_optimal_bayes.remapping import Remap, Rule, remap
-from opendp_optimal_bayes.table import make_optimal_channel, then_optimal_channel
+from opendp_optimal.measure.channel import make_optimal_channel, then_optimal_channel
 
 __all__ = [
     "Channel",
