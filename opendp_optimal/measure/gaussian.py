@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.budget.events import Event, Gaussian, Pure
+from opendp_optimal.budget.events import Gaussian
 from opendp_optimal.checks import positive, power_of_two
 from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.known.noises import GaussianLaw, LaplaceLaw
@@ -146,7 +146,13 @@ def make_grid_gaussian(
     )
     record = record_text("make_grid_gaussian", price, layout.grid)
     law = None if layout.space.vector else GaussianLaw(scale)
-    return remember(measurement, Facts(record, law, _event(Gaussian, privacy_map)))
+
+    def event(d_in: Any) -> Gaussian:
+        if d_in is None:
+            raise ValueError("d_in must be given: this noise is designed for no distance")
+        return Gaussian(privacy_map(d_in))
+
+    return remember(measurement, Facts(record, law, event))
 
 
 def make_grid_laplace(
@@ -195,7 +201,7 @@ def make_grid_laplace(
     )
     record = record_text("make_grid_laplace", price, layout.grid)
     law = None if layout.space.vector else LaplaceLaw(scale)
-    return remember(measurement, Facts(record, law, _event(Pure, privacy_map)))
+    return remember(measurement, Facts(record, law))
 
 
 def _check_rate(rate: float, layout: _Layout, *, pure: bool) -> None:
@@ -207,16 +213,3 @@ def _check_rate(rate: float, layout: _Layout, *, pure: bool) -> None:
 
 then_grid_gaussian = to_then(make_grid_gaussian)
 then_grid_laplace = to_then(make_grid_laplace)
-
-
-def _event(
-    kind: Callable[[float], Event], privacy_map: Callable[[Any], float]
-) -> Callable[[Any], Event]:
-    """What a release is at a distance, which must be given."""
-
-    def event(d_in: Any) -> Event:
-        if d_in is None:
-            raise ValueError("d_in must be given: this noise is designed for no distance")
-        return kind(privacy_map(d_in))
-
-    return event

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from opendp_optimal.exact.numbers import exactly
 from opendp_optimal.model.bounded import rounding_pairs
 from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.sample.weights import WeightedSampler
-from opendp_optimal.sample.words import Source, one_below
+from opendp_optimal.sample.words import Source, one_below, secure_bytes
 
 _RESOLUTION = 24
 """Binary logarithm of the grid steps in a bin, at least."""
@@ -42,7 +41,7 @@ class Shifting:
     step: int
     telling: bool
 
-    def draw(self, answer: int, source: Source = os.urandom) -> int:
+    def draw(self, answer: int, source: Source = secure_bytes) -> int:
         """The grid place that is released for an answer."""
         shift = one_below(self.step, source)
         cell = (answer - self.start - shift) // self.step + 1
@@ -61,7 +60,7 @@ class Rounding:
     ends: Sequence[int]
     telling: bool
 
-    def draw(self, answer: int, source: Source = os.urandom) -> int:
+    def draw(self, answer: int, source: Source = secure_bytes) -> int:
         """The grid place that is released for an answer."""
         answer = min(max(answer, self.ends[0]), self.ends[-1])
         x = min(bisect_right(self.ends, answer) - 1, len(self.ends) - 2)
@@ -78,7 +77,7 @@ class Listed:
     rows: Sequence[WeightedSampler]
     start: int
 
-    def draw(self, answer: int, source: Source = os.urandom) -> int:
+    def draw(self, answer: int, source: Source = secure_bytes) -> int:
         """The integer that is released for an answer."""
         x = min(max(answer - self.start, 0), len(self.rows) - 1)
         return self.start + self.rows[x].draw_one(source)

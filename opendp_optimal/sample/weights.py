@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opendp_optimal.arrays import frozen_array
-from opendp_optimal.sample.words import Source, one_word, random_words, uniform_below
+from opendp_optimal.sample.words import Source, one_word, random_words, secure_bytes, uniform_below
 
 Integers = NDArray[np.int64]
 
@@ -37,11 +36,11 @@ class WeightedSampler:
             raise ValueError("weights must be non-negative and add up to 2^62")
         return WeightedSampler(frozen_array(cumulative), cumulative.tolist())
 
-    def draw_one(self, source: Source = os.urandom) -> int:
+    def draw_one(self, source: Source = secure_bytes) -> int:
         """One draw."""
         return bisect_right(self.as_list, one_word(source) >> 2)
 
-    def draw(self, count: int, source: Source = os.urandom) -> Integers:
+    def draw(self, count: int, source: Source = secure_bytes) -> Integers:
         """Independent draws, in memory proportional to their number."""
         out = np.empty(count, np.int64)
         for start in range(0, count, _CHUNK):
@@ -51,7 +50,7 @@ class WeightedSampler:
         return out
 
 
-def spread_over_cells(cells: Integers, steps: int, source: Source = os.urandom) -> Integers:
+def spread_over_cells(cells: Integers, steps: int, source: Source = secure_bytes) -> Integers:
     """Replace each cell by a uniform one of its ``steps`` grid points (odd, centred)."""
     out = cells * np.int64(steps)
     for start in range(0, len(out), _CHUNK):

@@ -1,4 +1,4 @@
-"""Random words from the operating system's cryptographic source, and exact integers from them.
+"""Random words from the one secure source, and exact integers from them.
 
 No buffer is kept, so forked processes and threads can never draw the same words. A failure of the
 source is an error: there is nothing to fall back on.
@@ -12,18 +12,29 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-try:  # The same kind of generator as OpenDP's own, ten times as fast as the kernel's.
-    from ssl import RAND_bytes as secure_bytes
+try:  # The same kind of generator as OpenDP's own, ten times as fast as the kernel's for many.
+    from ssl import RAND_bytes as many_bytes
 except ImportError:  # pragma: no cover
-    secure_bytes = os.urandom
+    many_bytes = os.urandom
 
 __all__ = ["Source", "one_below", "one_word", "random_words", "secure_bytes", "uniform_below"]
 
 Words = NDArray[np.uint64]
 Source = Callable[[int], bytes]
 
+FEW = 256
+"""Up to so many bytes the kernel is faster."""
 
-def one_word(source: Source = os.urandom) -> int:
+
+def secure_bytes(count: int) -> bytes:
+    """So many random bytes: from the kernel, or for many from OpenSSL's generator.
+
+    :param count: how many
+    """
+    return os.urandom(count) if count <= FEW else many_bytes(count)
+
+
+def one_word(source: Source = secure_bytes) -> int:
     """One uniform 64-bit word."""
     data = source(8)
     if len(data) != 8:
@@ -31,7 +42,7 @@ def one_word(source: Source = os.urandom) -> int:
     return int.from_bytes(data, "little")
 
 
-def random_words(count: int, source: Source = os.urandom) -> Words:
+def random_words(count: int, source: Source = secure_bytes) -> Words:
     """Independent uniform 64-bit words."""
     data = source(8 * count)
     if len(data) != 8 * count:
@@ -39,7 +50,7 @@ def random_words(count: int, source: Source = os.urandom) -> Words:
     return np.frombuffer(data, dtype=np.uint64)
 
 
-def one_below(bound: int, source: Source = os.urandom) -> int:
+def one_below(bound: int, source: Source = secure_bytes) -> int:
     """One integer, uniform on 0..bound-1: what ``uniform_below`` draws, without an array.
 
     :param bound: at most 2^62; the chance of a second draw is at most bound / 2^64
@@ -52,7 +63,7 @@ def one_below(bound: int, source: Source = os.urandom) -> int:
     return drawn % bound
 
 
-def uniform_below(bound: int, count: int, source: Source = os.urandom) -> NDArray[np.int64]:
+def uniform_below(bound: int, count: int, source: Source = secure_bytes) -> NDArray[np.int64]:
     """Independent integers, uniform on 0..bound-1, by rejection of the uneven rest.
 
     :param bound: at most 2^62; the chance of a second draw is at most bound / 2^64

@@ -19,6 +19,7 @@ import pytest
 
 import opendp_optimal
 from opendp_optimal import make_optimal_noise, solve
+from opendp_optimal.sample.words import secure_bytes
 from tests.attacks.mechanisms import REAL, cases
 from tests.attacks.mechanisms_more import BUILT, NOT_RELEASES, programs
 
@@ -146,7 +147,7 @@ def broken_source(monkeypatch, error):
         yield
 
 
-SOURCES = (os.urandom, ssl.RAND_bytes)
+SOURCES = (os.urandom, ssl.RAND_bytes, secure_bytes)
 
 
 def is_source(value):

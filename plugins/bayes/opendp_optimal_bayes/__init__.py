@@ -4,6 +4,7 @@ A consumer with a prior and a loss decides after a private release. Here are the
 serve every such consumer best, the decision rules, and the least loss that is possible at all.
 """
 
+from opendp_optimal.measure.channel import make_optimal_channel, then_optimal_channel
 from opendp_optimal_bayes.channel import Channel, Hyper
 from opendp_optimal_bayes.clamp import Clamp, clamp
 from opendp_optimal_bayes.constructions import (
@@ -25,7 +26,6 @@ from opendp_optimal_bayes.measure import (
 from opendp_optimal_bayes.optimal import OptimalChannel, optimal_channel
 from opendp_optimal_bayes.refinement import Refinement, refines
 from opendp_optimal_bayes.remapping import Remap, Rule, remap
-from opendp_optimal.measure.channel import make_optimal_channel, then_optimal_channel
 
 __all__ = [
     "Channel",
