@@ -52,10 +52,6 @@ if TYPE_CHECKING:
     from opendp_optimal.files import csv_rows as csv_rows
     from opendp_optimal.files import read_regular as read_regular
     from opendp_optimal.files import write_whole as write_whole
-    from opendp_optimal.known.noises import GaussianLaw as GaussianLaw
-    from opendp_optimal.known.noises import LaplaceLaw as LaplaceLaw
-    from opendp_optimal.known.noises import LatticeLaw as LatticeLaw
-    from opendp_optimal.known.noises import Law as Law
     from opendp_optimal.lazy import late as late
     from opendp_optimal.losses.base import Loss as Loss
     from opendp_optimal.losses.base import loss_of as loss_of
@@ -142,7 +138,6 @@ __getattr__, __dir__, __all__ = lazy_face(
             "log_up",
         ],
         "opendp_optimal.files": ["check_output", "csv_rows", "read_regular", "write_whole"],
-        "opendp_optimal.known.noises": ["GaussianLaw", "LaplaceLaw", "LatticeLaw", "Law"],
         "opendp_optimal.lazy": ["late", "lazy_face"],
         "opendp_optimal.losses.base": ["Loss", "loss_of"],
         "opendp_optimal.measure._opendp": [

@@ -5,6 +5,7 @@ These numbers are for comparison and for proposing candidates; they prove nothin
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ _STEPS = 20_000
 _TAIL = 1e-14
 _RARE = 1e-12
 _PARTS = 16
+_MOST = 1 << 22
 
 
 class Law(ABC):
@@ -182,6 +184,14 @@ class Tabulated(Law):
             return np.asarray(self._below[place])
         edges = (np.arange(len(self.chances) + 1) - radius - 0.5) * self.step
         return np.asarray(np.interp(at, edges, self._below) + (at >= 0) * self.atom)
+
+    def rounded(self) -> Tabulated:
+        """Real noise rounded to integers; as it is, where there are too many of them to list."""
+        radius = math.ceil((len(self.chances) // 2 + 0.5) * self.step)
+        if radius > _MOST:
+            return self
+        edges = np.arange(-radius, radius + 2) - 0.5
+        return Tabulated(np.diff(self.cdf(edges)), 1.0, self.width, 0.0, integer=True)
 
     def expected_loss(self, loss: Loss, unit: float = 1.0) -> float:
         """The expected loss of the noise, scaled by ``unit``; the middles of parts of a cell."""

@@ -32,7 +32,8 @@ from opendp_optimal.budget.events import (
     Profile,
     of_table,
 )
-from opendp_optimal.known.noises import GaussianLaw, LaplaceLaw, Law
+from opendp_optimal.known import DiscreteGaussian, Geometric, Laplace, Law
+from opendp_optimal.known import Gaussian as GaussianLaw
 from opendp_optimal.measure import dp
 from opendp_optimal.measure.facts import facts_of
 from opendp_optimal.table import NoiseTable
@@ -111,10 +112,11 @@ def law_of(measurement: dp.Measurement) -> Law:
     >>> dp.enable_features("contrib")
     >>> space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
     >>> law_of(dp.m.make_laplace(*space, scale=2.0))
-    LaplaceLaw(scale=2.0, integer=True)
+    Geometric(rate=0.5)
     """
     last = chain_of(measurement)[-1]
-    known = facts_of(last).law
+    made = facts_of(last).law
+    known = made() if made is not None else None
     if known is None and isinstance(last, dp.Measurement):
         known = _native_law(last)
     if known is None:
@@ -136,8 +138,10 @@ def _native_law(measurement: dp.Measurement) -> Law | None:
         return None
     integer = carrier[0] != "f"
     if name in ("make_laplace", "make_geometric"):
-        return LaplaceLaw(float(scale), integer)
-    return GaussianLaw(float(scale), integer) if name == "make_gaussian" else None
+        return (Geometric if integer else Laplace)(1.0 / scale)
+    if name == "make_gaussian":
+        return (DiscreteGaussian if integer else GaussianLaw)(float(scale))
+    return None
 
 
 def event_of(release: NoiseTable | BoundedTable | dp.Measurement, d_in: Any = None) -> Event:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from opendp_optimal.budget.events import Event
-    from opendp_optimal.known.noises import Law
+    from opendp_optimal.known import Law
     from opendp_optimal.table import NoiseTable
 
 __all__ = ["Facts", "digest_of", "facts_of", "record_text", "remember"]
@@ -33,7 +33,7 @@ class Facts:
     """
 
     record: str | None = None
-    law: Law | None = None
+    law: Callable[[], Law | None] | None = None
     event: Callable[[Any], Event] | None = None
 
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from opendp_optimal.budget.events import Gaussian
 from opendp_optimal.checks import positive, power_of_two
 from opendp_optimal.exact.numbers import float_down, float_up
-from opendp_optimal.known.noises import GaussianLaw, LaplaceLaw
+from opendp_optimal.known import Gaussian as GaussianLaw
+from opendp_optimal.known import Laplace, Law
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import make_measurement, require_features
 from opendp_optimal.measure.facts import Facts, record_text, remember
@@ -73,6 +74,10 @@ class _Layout:
             return noisy if vector else float(noisy[0])
 
         return function
+
+    def law(self, noise: Law) -> Callable[[], Law] | None:
+        """Return what says the law of noise on one number; None for vectors."""
+        return None if self.space.vector else lambda: noise
 
     @property
     def output(self) -> str:
@@ -145,14 +150,13 @@ def make_grid_gaussian(
         TO=layout.output,
     )
     record = record_text("make_grid_gaussian", price, layout.grid)
-    law = None if layout.space.vector else GaussianLaw(scale)
 
     def event(d_in: Any) -> Gaussian:
         if d_in is None:
             raise ValueError("d_in must be given: this noise is designed for no distance")
         return Gaussian(privacy_map(d_in))
 
-    return remember(measurement, Facts(record, law, event))
+    return remember(measurement, Facts(record, layout.law(GaussianLaw(scale)), event))
 
 
 def make_grid_laplace(
@@ -200,8 +204,7 @@ def make_grid_laplace(
         TO=layout.output,
     )
     record = record_text("make_grid_laplace", price, layout.grid)
-    law = None if layout.space.vector else LaplaceLaw(scale)
-    return remember(measurement, Facts(record, law))
+    return remember(measurement, Facts(record, layout.law(Laplace(price))))
 
 
 def _check_rate(rate: float, layout: _Layout, *, pure: bool) -> None:

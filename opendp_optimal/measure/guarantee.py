@@ -22,15 +22,18 @@ Four arguments are known here; a space that fits none of them is refused.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from opendp_optimal.budget.events import Profile
 from opendp_optimal.exact.numbers import BITS, exp_bounds, float_down, float_up
-from opendp_optimal.known.noises import LatticeLaw
+from opendp_optimal.known.law import Floats, Tabulated
 from opendp_optimal.measure.release import Grid
 from opendp_optimal.measure.space import Space
 from opendp_optimal.table import NoiseTable
@@ -198,24 +201,17 @@ class Guarantee:
         work = self.table.weights.size
         return Profile(*self.pair(distance), self, distance, self.curve(distance), work)
 
-    @property
-    def law(self) -> LatticeLaw | None:
+    def law(self) -> Tabulated | None:
         """The distribution of the noise on one number; None for vectors."""
         if self.space.vector:
             return None
-        table, tail = self.table, self.table.tail
+        table = self.table
         whole = table.kind == "integer"
         unit = 1.0 if whole else float(self.design.sensitivity)
-        return LatticeLaw(
-            chances=table.weights / table.total,
-            cell=1.0 if whole else unit / table.cells,
-            spread=unit / table.epsilon if whole else unit * min(1.0, 1.0 / table.epsilon),
-            integer=self.space.integer,
-            uniform=not whole,
-            atom=table.atom / table.total,
-            side=0.0 if tail is None else tail.weight / table.total,
-            block=None if tail is None else tail.weights / table.total,
-        )
+        cell = 1.0 if whole else unit / table.cells
+        width = unit / table.epsilon if whole else unit * min(1.0, 1.0 / table.epsilon)
+        law = Tabulated(_chances(table), cell, width, table.atom / table.total, whole)
+        return law.rounded() if self.space.integer and not whole else law
 
     def _moved(self, d_in: Any) -> tuple[Any, int]:
         """Return the table's shift at a distance, and the number of releases or steps."""
@@ -245,3 +241,22 @@ def _point(table: NoiseTable, delta: float, shift: int | Fraction) -> tuple[floa
     epsilon = table.epsilon_at(delta, shift)
     # With epsilon at 0 there may be delta to give back.
     return epsilon, (min(delta, table.delta_at(0.0, shift)) if epsilon == 0 else delta)
+
+
+def _chances(table: NoiseTable) -> Floats:
+    """The chances of a table's lattice points, tails included as far as floats see them."""
+    inner = table.weights / table.total
+    if table.tail is None:
+        return inner
+    again = table.tail.again / table.total
+    block = table.tail.weights / table.total
+    blocks = min(math.ceil(math.log(FORGOTTEN) / math.log(again)), LONGEST_TAIL // len(block) + 1)
+    side = np.multiply.outer(again ** np.arange(blocks), block).ravel()
+    side *= table.tail.weight / table.total
+    return np.concatenate([side[::-1], inner, side])
+
+
+FORGOTTEN = 1e-18
+"""The part of a tail that is left out of its law."""
+LONGEST_TAIL = 1 << 22
+"""Points of a tail that are listed, at most."""

@@ -106,7 +106,8 @@ def reached_from(name, seen):
         return seen
     seen[path] = name
     for other in set(names_in(path)):
-        if other.startswith("opendp_optimal"):
+        # Commands are named by the faces, and draw nothing for a mechanism.
+        if other.startswith("opendp_optimal") and not other.startswith("opendp_optimal.cli"):
             reached_from(other, seen)
     return seen
 
@@ -275,7 +276,8 @@ def test_threads_share_a_measurement():
 
 def test_every_registered_mechanism_is_covered():
     names = {case.name.split("[")[0] for case in cases()}
-    assert set(opendp_optimal.load_plugins().mechanisms) <= names
+    registered = {f"make_{name}" for name in opendp_optimal.load_plugins().mechanisms}
+    assert registered - set(NOT_RELEASES) <= {f"make_{name}" for name in names}
 
 
 def test_every_measurement_is_covered():
