@@ -37,14 +37,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 SLOW = ("tests/attacks/", "tests/reproduce/", "docs/reproduce/")
 """Folders that take long as a whole: attacks in depth, and the papers' experiments."""
+FORKING = ("opendp_optimal/testing/repeats.py",)
+"""Modules whose examples start processes."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of those folders."""
+    """Mark the tests of those folders, and examples in docstrings, which cannot be marked there."""
     for item in items:
         if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
+        if item.nodeid.startswith(FORKING):
+            item.add_marker(pytest.mark.process)
 
 
 def _start_no_process(event: str, arguments: object) -> None:
