@@ -244,3 +244,26 @@ def test_registration_is_checked() -> None:
     assert plugins._candidates(good) == ("good", good)
     own = plugins.discover([EntryPoint("builtins", "opendp_optimal.builtins", "opendp_optimal")])
     assert set(own.candidates) == {"additive", "data_dependent"}
+
+
+def test_candidates_are_the_calls_that_they_name() -> None:
+    advice = advise(epsilon=1.0, delta=1e-3, bounds=(0.0, 4.0), loss=lambda x: abs(x) ** 1.5)
+    for candidate in advice.ranking:
+        meas = candidate.make(*spaces(integer=False))
+        assert isinstance(meas, dp.Measurement)
+        assert meas.map(1.0)
+        if candidate.by == "opendp-optimal":
+            assert str(candidate.make) == candidate.constructor
+    named = advise(epsilon=1.0, delta=1e-3).candidate("laplace")
+    assert named.constructor == "dp.m.make_laplace(input_domain, input_metric, scale=1.0)"
+    assert named.make(*spaces(integer=False)).map(1.0) == 1.0
+
+
+def test_a_candidate_that_cannot_be_made_is_none(monkeypatch) -> None:
+    def textual(request):
+        yield Candidate(name="text", loss=1.0, make="make_text()", epsilon=request.epsilon)
+
+    with_candidates(monkeypatch, textual, good)
+    advice = advise(epsilon=1.0)
+    assert [c.name for c in advice.ranking] == ["good"]
+    assert "make ('make_text()') must be a function" in advice.failures[0]
