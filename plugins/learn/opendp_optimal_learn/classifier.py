@@ -24,9 +24,13 @@ __all__ = [
     "BoundsExceededWarning",
     "PrivacyLeakWarning",
     "PrivateClassifier",
-    "clipped",
-    "leaked",
 ]
+
+
+_CLIPPED = (
+    "some data are outside of the given bounds or categories: numbers are clipped, other "
+    "categories are not counted. This line is for whoever holds the data, not for publication"
+)
 
 
 class PrivacyLeakWarning(UserWarning):
@@ -42,7 +46,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     _plan: Plan
     _tables: tuple[Any, ...]
+    bounds: Any
     classes: Any
+    reveal_clipping: bool
 
     def __sklearn_tags__(self) -> Any:
         """Fits are random, and poor on the small data of scikit-learn's checks.
@@ -82,6 +88,28 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_consistent_length(X, y)
         return np.asarray(y)
 
+    def _bound(
+        self, values: inputs.Floats, read: list[str], codes: tuple[inputs.Codes, ...]
+    ) -> None:
+        """Set the bounds of numbers, and warn whoever called ``fit``.
+
+        :param values: one row of numbers for each record
+        :param read: arguments that were taken from the data already
+        :param codes: places of labels and categories, -1 for those that are not listed
+        """
+        ends = inputs.feature_bounds(self.bounds, values.shape[1])
+        if ends is None and values.shape[1]:
+            read = [*read, "bounds"]
+        self.lower_, self.upper_ = ends if ends is not None else inputs.ends_of(values)
+        if read:
+            what = ", ".join(read) + (" was" if len(read) == 1 else " were")
+            text = f"{what} not given and taken from the data: what they reveal is not private"
+            warnings.warn(text, PrivacyLeakWarning, stacklevel=3)
+        if self.reveal_clipping:
+            inside = (self.lower_ <= values) & (self.upper_ >= values)
+            if not inside.all() or any((places < 0).any() for places in codes):
+                warnings.warn(_CLIPPED, BoundsExceededWarning, stacklevel=3)
+
     def spent(self, delta: float | None = None) -> tuple[float, float]:
         """The (epsilon, delta) of everything that ``fit`` has released, by composition.
 
@@ -92,29 +120,3 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "releases_")
         return self._plan.spent_by(delta, self._tables)
-
-
-def leaked(what: str, stacklevel: int = 3) -> None:
-    """Warn that an argument was taken from the data.
-
-    :param what: the arguments
-    :param stacklevel: as in :func:`warnings.warn`
-    """
-    warnings.warn(
-        f"{what} not given and taken from the data: what they reveal is not private",
-        PrivacyLeakWarning,
-        stacklevel=stacklevel,
-    )
-
-
-def clipped(stacklevel: int = 3) -> None:
-    """Warn that data are beyond their bounds. The text is always the same.
-
-    :param stacklevel: as in :func:`warnings.warn`
-    """
-    warnings.warn(
-        "some data are outside of the given bounds or categories: numbers are clipped, other "
-        "categories are not counted. This line is for whoever holds the data, not for publication",
-        BoundsExceededWarning,
-        stacklevel=stacklevel,
-    )

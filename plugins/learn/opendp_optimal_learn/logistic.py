@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 from opendp_optimal.extend import positive, whole
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import Plan, least_noise, plan
-from opendp_optimal_learn.classifier import PrivateClassifier, clipped, leaked
+from opendp_optimal_learn.classifier import PrivateClassifier
 from opendp_optimal_learn.releases import StatisticReleases
 
 __all__ = ["PrivateLogisticRegression"]
@@ -138,17 +138,8 @@ class PrivateLogisticRegression(PrivateClassifier):
                 f"This classifier needs exactly 2 classes; got {len(self.classes_)} class"
                 f"{'es' if len(self.classes_) != 1 else ''}"
             )
-        ends = inputs.feature_bounds(self.bounds, X.shape[1])
-        if ends is None:
-            read.append("bounds")
-        self.lower_, self.upper_ = ends if ends is not None else inputs.ends_of(X)
-        if read:
-            leaked(", ".join(read) + (" was" if len(read) == 1 else " were"))
         places = inputs.codes(y, self.classes_)
-        if self.reveal_clipping:
-            inside = (self.lower_ <= X) & (self.upper_ >= X)
-            if not inside.all() or (places < 0).any():
-                clipped()
+        self._bound(X, read, (places,))
         # A record of neither class pulls nowhere.
         self._descend(self._scaled(X), np.array([-1.0, 1.0, 0.0])[places])
         return self

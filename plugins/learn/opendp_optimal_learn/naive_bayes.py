@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 from opendp_optimal.extend import choice, positive, share
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import plan
-from opendp_optimal_learn.classifier import PrivateClassifier, clipped, leaked
+from opendp_optimal_learn.classifier import PrivateClassifier
 from opendp_optimal_learn.releases import StatisticReleases
 
 __all__ = ["PrivateNaiveBayes"]
@@ -145,16 +145,7 @@ class PrivateNaiveBayes(PrivateClassifier):
             read.append("categories")
         codes = inputs.category_codes(X[:, columns], self.categories_)
         values = inputs.numbers(X[:, self.numerical_indices_])
-        ends = inputs.feature_bounds(self.bounds, values.shape[1])
-        if ends is None and values.shape[1]:
-            read.append("bounds")
-        self.lower_, self.upper_ = ends if ends is not None else inputs.ends_of(values)
-        if read:
-            leaked(", ".join(read) + (" was" if len(read) == 1 else " were"))
-        if self.reveal_clipping:
-            inside = (self.lower_ <= values) & (self.upper_ >= values)
-            if not inside.all() or (codes < 0).any() or (labels < 0).any():
-                clipped()
+        self._bound(values, read, (codes, labels))
         self._release(inputs.shares(values, self.lower_, self.upper_), codes, labels)
         return self
 
