@@ -6,7 +6,6 @@ from fractions import Fraction
 from typing import Any
 
 from opendp.core import measurement_invoke, measurement_map
-from opendp.measurements import make_user_measurement
 from opendp.mod import OdometerQueryable
 
 from opendp_optimal.budget.filters import CgpFilter, Filter, GpFilter, check_reach
@@ -14,6 +13,7 @@ from opendp_optimal.checks import positive
 from opendp_optimal.errors import BudgetError
 from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.measure import dp
+from opendp_optimal.measure._opendp import make_measurement, require_features
 from opendp_optimal.measure.anatomy import as_gaussian, spaces
 
 __all__ = ["BudgetError", "filter_context", "make_filter"]
@@ -87,7 +87,8 @@ def make_filter(
         an :class:`ApproxGpFilter` with reach 1 counts zCDP losses towards (epsilon, delta), a
         :class:`GaussianFilter` with reach 1 those of ``grid_gaussian`` noise, more tightly
 
-    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> import opendp.prelude as dp
+    >>> dp.enable_features("contrib")
     >>> space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
     >>> spawn = make_filter(*space, dp.max_divergence(), d_in=1, d_out=1.0)
     >>> data = spawn(5)
@@ -95,6 +96,7 @@ def make_filter(
     >>> data.privacy_loss(1)
     0.5
     """
+    require_features("contrib")
     kinds = {"MaxDivergence": GpFilter, "ZeroConcentratedDivergence": CgpFilter}
     name = str(output_measure.type)
     if name not in kinds:
@@ -121,7 +123,7 @@ def make_filter(
         return float_up(capacity)
 
     space = input_domain, input_metric
-    return make_user_measurement(
+    return make_measurement(
         input_domain,
         input_metric,
         output_measure,
@@ -142,7 +144,8 @@ def filter_context(
         filter, as for :func:`make_filter`
     :param domain: of the data
 
-    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> import opendp.prelude as dp
+    >>> dp.enable_features("contrib")
     >>> context = filter_context(
     ...     [1, 2, 3],
     ...     privacy_unit=dp.unit_of(contributions=1),
