@@ -1,7 +1,9 @@
+"""Contexts behind a filter: charged first, refused without an end, priced by OpenDP alone."""
+
 import opendp.prelude as dp
 import pytest
 
-from opendp_optimal_geo import (
+from opendp_optimal.budget import (
     ApproxGpFilter,
     BudgetError,
     GaussianFilter,
@@ -9,7 +11,10 @@ from opendp_optimal_geo import (
     filter_context,
     make_filter,
 )
-from opendp_optimal_geo._opendp import OdometerQueryable, partial
+from opendp_optimal.measure._opendp import partial
+from opendp_optimal.measure.dp import OdometerQueryable
+
+dp.enable_features("contrib", "honest-but-curious")
 
 NUMBERS = dp.vector_domain(dp.atom_domain(T=int))
 

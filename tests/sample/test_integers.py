@@ -3,7 +3,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from geo_tails import surprising
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
@@ -11,9 +10,7 @@ from scipy.special import ndtr
 from opendp_optimal.exact.exponentials import exp_bounds
 from opendp_optimal.sample import integers as noise
 from opendp_optimal.sample.digits import Digits, settle_beyond
-from opendp_optimal.sample.integers import gaussian_integers as gaussian_noise
-from opendp_optimal.sample.integers import laplace_integers as laplace_noise
-from opendp_optimal.sample.integers import laplace_vectors as planar_laplace_noise
+from opendp_optimal.sample.integers import gaussian_integers, laplace_integers, laplace_vectors
 from opendp_optimal.sample.strips import (
     BEYOND_SHIFT,
     FIRST_BEYOND,
@@ -23,6 +20,7 @@ from opendp_optimal.sample.strips import (
     slots,
     sure,
 )
+from tests.tails import surprising
 
 SHAPES = ["gaussian", "laplace"]
 
@@ -51,22 +49,22 @@ def refuted(drawn, law):
 @pytest.mark.parametrize("sigma", [0.4, 2.0, 11.0])
 def test_gaussian_has_its_law(sigma):
     rate = 0.5 / sigma**2
-    assert not refuted(gaussian_noise(rate, 60_000), gaussian_law(sigma))
+    assert not refuted(gaussian_integers(rate, 60_000), gaussian_law(sigma))
 
 
 @pytest.mark.parametrize("rate", [2.0, 0.3, 0.02])
 def test_laplace_has_its_law(rate):
-    assert not refuted(laplace_noise(rate, 60_000), laplace_law(rate))
+    assert not refuted(laplace_integers(rate, 60_000), laplace_law(rate))
 
 
 def test_a_slightly_wrong_scale_is_noticed():
-    assert refuted(gaussian_noise(0.5 / 2.06**2, 200_000), gaussian_law(2.0))
-    assert refuted(laplace_noise(0.32, 200_000), laplace_law(0.3))
+    assert refuted(gaussian_integers(0.5 / 2.06**2, 200_000), gaussian_law(2.0))
+    assert refuted(laplace_integers(0.32, 200_000), laplace_law(0.3))
 
 
 def test_a_scale_for_each_draw():
     sigmas = np.tile([2.0, 5000.0, 11.0, 0.7], 30_000)
-    drawn = gaussian_noise(0.5 / sigmas**2, len(sigmas))
+    drawn = gaussian_integers(0.5 / sigmas**2, len(sigmas))
     for place, sigma in enumerate((2.0, 5000.0, 11.0, 0.7)):
         mine = drawn[place::4]
         if sigma < 100:
@@ -82,18 +80,18 @@ def test_the_exact_path_has_the_same_law(shape, monkeypatch):
     monkeypatch.setattr(noise, "TOLERANCE", 1e9)
     monkeypatch.setattr(noise, "_STRETCHES", ())
     if shape == "gaussian":
-        assert not refuted(gaussian_noise(0.5 / 9.0, 1500), gaussian_law(3.0))
+        assert not refuted(gaussian_integers(0.5 / 9.0, 1500), gaussian_law(3.0))
     else:
-        assert not refuted(laplace_noise(0.3, 1500), laplace_law(0.3))
+        assert not refuted(laplace_integers(0.3, 1500), laplace_law(0.3))
 
 
 @pytest.mark.parametrize("scale", [1e3, 1e6, 3e7, 6e8])
 def test_large_scales(scale):
-    drawn = gaussian_noise(0.5 / scale**2, 50_000)
+    drawn = gaussian_integers(0.5 / scale**2, 50_000)
     for t in (0.25, 1.0, 2.5):
         within = int((np.abs(drawn) <= t * scale).sum())
         assert not surprising(within, len(drawn), 2 * ndtr(t) - 1)
-    drawn = laplace_noise(1.0 / scale, 50_000)
+    drawn = laplace_integers(1.0 / scale, 50_000)
     for t in (0.25, 1.0, 4.0):
         within = int((np.abs(drawn) <= t * scale).sum())
         assert not surprising(within, len(drawn), 1 - math.exp(-t - 0.5 / scale))
@@ -106,7 +104,7 @@ def test_planar_laplace_has_its_law(dimension):
     grid = np.stack(np.meshgrid(*[side] * dimension, indexing="ij"), axis=-1)
     weights = np.exp(-rate * np.sqrt((grid.astype(float) ** 2).sum(axis=-1)))
     total = float(weights.sum())
-    drawn = planar_laplace_noise(rate, 40_000, dimension)
+    drawn = laplace_vectors(rate, 40_000, dimension)
     assert drawn.shape == (40_000, dimension)
     for z in (
         [0] * dimension,
@@ -124,7 +122,7 @@ def test_planar_laplace_has_its_law(dimension):
 
 def test_planar_exact_path(monkeypatch):
     monkeypatch.setattr(noise, "TOLERANCE", 2.0)
-    drawn = planar_laplace_noise(0.7, 1000)
+    drawn = laplace_vectors(0.7, 1000)
     assert drawn.shape == (1000, 2)
 
 
@@ -185,18 +183,18 @@ def test_the_tail_beyond_the_strips_can_be_reached():
 
 def test_bad_arguments():
     with pytest.raises(ValueError, match="rate"):
-        gaussian_noise(0.0, 3)
+        gaussian_integers(0.0, 3)
     with pytest.raises(ValueError, match="rate"):
-        gaussian_noise(float("nan"), 3)
+        gaussian_integers(float("nan"), 3)
     with pytest.raises(ValueError, match="coarser grid"):
-        gaussian_noise(1e-30, 3)
+        gaussian_integers(1e-30, 3)
     with pytest.raises(ValueError, match="one for each draw"):
-        gaussian_noise(np.ones(2), 3)
+        gaussian_integers(np.ones(2), 3)
     with pytest.raises(ValueError, match="dimension"):
-        planar_laplace_noise(1.0, 3, 17)
-    assert len(gaussian_noise(1.0, 0)) == 0
+        laplace_vectors(1.0, 3, 17)
+    assert len(gaussian_integers(1.0, 0)) == 0
 
 
 def test_a_failing_source_is_an_error():
     with pytest.raises(OSError, match="random source"):
-        gaussian_noise(1e-6, 10, source=lambda n: b"")
+        gaussian_integers(1e-6, 10, source=lambda n: b"")
