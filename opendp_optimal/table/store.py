@@ -99,8 +99,10 @@ def load(problem: Any, gap: float = 0.0) -> Any:
     best = None
     if problem.loss.by_samples and not kind.own_losses:
         return best
+    fingerprint = problem.fingerprint
     for directory in directories():
-        table = _verified(kind, directory / file_name(problem), problem.loss, problem.fingerprint)
+        place = directory / (fingerprint + kind.suffix)
+        table = _verified(kind, place, problem.loss, fingerprint)
         if table is not None and (best is None or table.gap < best.gap):
             best = table
         if best is not None and best.gap <= gap:
