@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ _STORED = "custom:"
 """How the fingerprint of a user's loss begins."""
 _SPLITS = {"convex": 4, "monotone": 32}
 _SLACK = 1 + Fraction(1, 1 << 40)
+_REMEMBERED = 8
 
 
 @dataclass(frozen=True)
@@ -174,18 +176,51 @@ class Loss:
 
     def on_integers(self, radius: int) -> LatticeCost:
         """Exact costs for noise on the integers -radius..radius."""
-        return LatticeCost(*sampled.integer_cost(self, radius))
+        return LatticeCost(*sampled.integer_cost(self._on_grid(1, radius)))
 
     def on_lattice(self, cells: int, radius: int) -> LatticeCost:
         """Exact costs for noise on the lattice of step 1/cells, spread uniformly over cells."""
-        return LatticeCost(*sampled.lattice_cost(self, self.shape, self.lipschitz, cells, radius))
+        splits = sampled.splits(self.shape)
+        values = self._on_grid(cells * splits, (radius + 1) * splits)
+        return LatticeCost(*sampled.lattice_cost(values, self.shape, self.lipschitz, cells))
+
+    def cost(self, cells: int | None, radius: int) -> LatticeCost:
+        """Costs on a lattice or, for None, on the integers; the latest ones are remembered."""
+        known = self._costs.get((cells, radius))
+        if known is None:
+            if cells is None:
+                known = self.on_integers(radius)
+            else:
+                known = self.on_lattice(cells, radius)
+            _remember(self._costs, (cells, radius), known)
+        return known
+
+    @cached_property
+    def _costs(self) -> dict[tuple[int | None, int], LatticeCost]:
+        return {}
+
+    @cached_property
+    def _grids(self) -> dict[int, Floats]:
+        return {}
+
+    def _on_grid(self, step: int, reach: int) -> Floats:
+        """Values at the multiples of 1/step from -reach to reach, none of them asked for twice."""
+        known = self._grids.get(step)
+        if known is None or len(known) // 2 < reach:
+            known = sampled.on_grid(self, step, reach, known)
+            _remember(self._grids, step, known)
+        middle = len(known) // 2
+        return known[middle - reach : middle + reach + 1]
+
+    def __getstate__(self) -> dict[str, object]:
+        """What was remembered is left behind in copies and pickles."""
+        return {key: value for key, value in vars(self).items() if not key.startswith("_")}
 
     def chords(self, step: Fraction, radius: int) -> list[Fraction]:
         """Values at the multiples of a step whose chords are nowhere above the loss."""
-        width = float(step)
-        _, lower, _, denominator = sampled.lattice_cost(
-            lambda x: self(x * width), self.shape, None, 1, radius
-        )
+        width, splits = float(step), sampled.splits(self.shape)
+        values = sampled.on_grid(lambda x: self(x * width), splits, (radius + 1) * splits)
+        _, lower, _, denominator = sampled.lattice_cost(values, self.shape, None, 1)
         return [Fraction(v, denominator) for v in lower]
 
     def tail_mean(
@@ -277,6 +312,13 @@ class StoredLoss(NamedLoss):
         return ValueError(
             f"loss ({self.name!r}) is known by its stored costs alone: give its function"
         )
+
+
+def _remember(kept: dict[Any, Any], key: object, value: object) -> None:
+    """Keep a value among the latest ones."""
+    kept[key] = value
+    while len(kept) > _REMEMBERED:
+        kept.pop(next(iter(kept)), None)
 
 
 _named: dict[str, Loss] = {}

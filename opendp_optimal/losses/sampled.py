@@ -127,22 +127,38 @@ def _to_integers(
     return [v * down for v in up], [v * down for v in low], math.ceil(atom * scale) * down, 1
 
 
-def integer_cost(function: Function, radius: int) -> tuple[list[int], list[int], int, int]:
-    """Upper and lower integers for noise on the integers."""
-    values = _values(function, np.arange(-radius, radius + 1, dtype=float))
-    return _to_integers(values, values, float(values[radius]))
+def on_grid(function: Function, step: int, reach: int, inner: Floats | None = None) -> Floats:
+    """Values at the multiples of 1/step from -reach to reach.
+
+    :param inner: those of them around 0 that are known already
+    """
+    if inner is None:
+        return _values(function, np.arange(-reach, reach + 1) / step)
+    missing = np.arange(len(inner) // 2 + 1, reach + 1) / step
+    left, right = _values(function, -missing[::-1]), _values(function, missing)
+    return np.concatenate([left, inner, right])
+
+
+def splits(shape: str) -> int:
+    """Into how many parts a cell of a lattice is divided for samples of a loss of this shape."""
+    return _SPLITS[shape]
+
+
+def integer_cost(values: Floats) -> tuple[list[int], list[int], int, int]:
+    """Upper and lower integers for noise on the integers, from the values there."""
+    return _to_integers(values, values, float(values[len(values) // 2]))
 
 
 def lattice_cost(
-    function: Function, shape: str, lipschitz: float | None, cells: int, radius: int
+    values: Floats, shape: str, lipschitz: float | None, cells: int
 ) -> tuple[list[int], list[int], int, int]:
-    """Upper (cell averages) and lower (chords nowhere above the loss) integers on the lattice."""
+    """Upper (cell averages) and lower (chords nowhere above the loss) integers on the lattice.
+
+    :param values: samples at step 1/(cells * splits), one cell further than needed on both sides
+    """
     splits = _SPLITS[shape]
-    # Samples at step 1/(cells * splits), one cell further than needed on both sides.
-    reach = (radius + 1) * splits
-    step = 1.0 / (cells * splits)
-    grid = np.arange(-reach, reach + 1) / (cells * splits)
-    values = _values(function, grid)
+    reach = len(values) // 2
+    radius, step = reach // splits - 1, 1.0 / (cells * splits)
     left, right = values[:-1], values[1:]
     if shape == "convex":
         # The extension of a neighbouring chord lies below a convex function.

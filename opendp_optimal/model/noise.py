@@ -193,44 +193,6 @@ class LatticeSolution:
     iterations: int
 
 
-@dataclass(frozen=True)
-class BoundingPair:
-    """Two programmes on one lattice: ``above`` is a mechanism's, ``below`` a relaxation's."""
-
-    above: LatticeProgram
-    below: LatticeProgram
-
-
-def support_radius(epsilon: float, delta: float) -> float:
-    """Where truncated Laplace noise that uses half of delta ends, in sensitivities."""
-    return math.log1p(math.expm1(epsilon) / delta) / epsilon
-
-
-def lattice_radii(problem: NoiseProblem, cells: int) -> tuple[int, int]:
-    """Radii beyond which the optimum has hardly mass, and beyond which its prices are 0.
-
-    Beyond the support the prices fall from theirs at its end to 0; with the loss growing by one
-    unit a unit, the way they go grows by a factor e^epsilon each unit. Half of the way that this
-    would take from the highest price is enough; what is lost by it shows in the certified gap.
-    """
-    epsilon = problem.epsilon
-    delta = min(problem.delta, problem.impossible or 1.0)
-    end = support_radius(epsilon, delta)
-    unwind = math.log1p(end * math.expm1(epsilon)) / epsilon
-    lean = 0.0 if problem.folded else _lean(problem, end)
-    mass = end + lean + min(1.25, 0.35 * epsilon)
-    prices = end + lean + 0.25 + unwind / 2
-    return math.ceil(cells * mass) + 1, math.ceil(cells * prices) + 1
-
-
-def _lean(problem: NoiseProblem, most: float) -> float:
-    """How far an uneven loss pushes the noise to one side, in sensitivities.
-
-    Not further than to where all of it lies on that side.
-    """
-    return min(problem.loss.lean / problem.epsilon, max(most, math.log(1e3) / problem.epsilon))
-
-
 def floats(numerators: Sequence[int], denominator: int) -> Floats:
     """Costs as floats, for the solver."""
     try:
@@ -239,35 +201,49 @@ def floats(numerators: Sequence[int], denominator: int) -> Floats:
         return np.array([number / denominator for number in numerators], dtype=float)
 
 
-def build(problem: NoiseProblem, cells: int) -> BoundingPair:
-    """The programmes of a problem on the lattice with so many cells per sensitivity."""
-    inner, outer = lattice_radii(problem, cells)
-    outer += cells
+def program_above(problem: NoiseProblem, cells: int) -> LatticeProgram:
+    """The programme of a mechanism on the lattice with so many cells per sensitivity."""
+    radius, _ = problem.radii(cells)
+    if problem.support is not None:
+        spread = Fraction(0 if problem.kind == "integer" else 1, 2)
+        radius = max(1, min(radius, math.floor(_edge(problem, cells) - spread)))
+    cost = problem.cost(cells, radius)
+    return LatticeProgram(
+        epsilon=problem.epsilon,
+        delta=problem.delta,
+        cells=cells,
+        radius=radius,
+        cost=floats(cost.upper, cost.denominator),
+        atom_cost=cost.atom / cost.denominator if problem.kind == "real" else None,
+        folded=problem.folded,
+        monotone="strict" if problem.monotone else "",
+        tail_budget=problem.impossible,
+    )
+
+
+def program_below(problem: NoiseProblem, cells: int) -> LatticeProgram:
+    """A relaxation: no mechanism has a smaller loss than its optimum."""
+    radius = problem.radii(cells)[1] + cells
     bounded = False
     if problem.support is not None:
-        edge = Fraction(problem.support) * (1 if problem.kind == "integer" else cells)
-        spread = Fraction(0 if problem.kind == "integer" else 1, 2)
-        inner = max(1, min(inner, math.floor(edge - spread)))
-        bounded = math.ceil(edge) < outer
-        outer = min(outer, math.ceil(edge))
-    cost_in = problem.cost(cells, inner)
-    cost_out = problem.cost(cells, outer)
-    real = problem.kind == "real"
+        edge = math.ceil(_edge(problem, cells))
+        radius, bounded = min(radius, edge), edge < radius
+    cost = problem.cost(cells, radius)
+    return LatticeProgram(
+        epsilon=problem.epsilon,
+        delta=problem.delta,
+        cells=cells,
+        radius=radius,
+        cost=floats(cost.lower, cost.denominator),
+        atom_cost=None,
+        folded=problem.folded,
+        monotone="relaxed" if problem.monotone else "",
+        tail_budget=problem.impossible if bounded else None,
+        pad=0 if bounded else cells,
+    )
 
-    def program(cost: Floats, radius: int, above: bool) -> LatticeProgram:
-        return LatticeProgram(
-            epsilon=problem.epsilon,
-            delta=problem.delta,
-            cells=cells,
-            radius=radius,
-            cost=cost,
-            atom_cost=cost_in.atom / cost_in.denominator if above and real else None,
-            folded=problem.folded,
-            monotone=("strict" if above else "relaxed") if problem.monotone else "",
-            tail_budget=problem.impossible if above or bounded else None,
-            pad=0 if above or bounded else cells,
-        )
 
-    above = program(floats(cost_in.upper, cost_in.denominator), inner, True)
-    below = program(floats(cost_out.lower, cost_out.denominator), outer, False)
-    return BoundingPair(above, below)
+def _edge(problem: NoiseProblem, cells: int) -> Fraction:
+    """Where the support ends, in lattice cells."""
+    assert problem.support is not None
+    return Fraction(problem.support) * (1 if problem.kind == "integer" else cells)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from opendp_optimal.losses.base import LatticeCost, Loss, parse
 
@@ -82,20 +83,41 @@ class NoiseProblem:
                 f"({self.epsilon}, {self.delta})-private"
             )
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """ "real" or "integer"."""
         return "real" if self.integer_sensitivity is None else "integer"
 
-    @property
+    @cached_property
     def folded(self) -> bool:
         """Whether the optimum may be taken symmetric, which halves the problem."""
         return self.symmetric or self.loss.symmetric
 
+    @cached_property
+    def reaches(self) -> tuple[float, float]:
+        """Where the optimum has hardly mass, and where its prices are 0, in sensitivities.
+
+        Beyond the support the prices fall from theirs at its end to 0; with the loss growing by one
+        unit a unit, the way they go grows by a factor e^epsilon each unit. Half of the way that
+        this would take from the highest price is enough; what is lost by it shows in the certified
+        gap.
+        """
+        epsilon = self.epsilon
+        end = support_radius(epsilon, min(self.delta, self.impossible or 1.0))
+        unwind = math.log1p(end * math.expm1(epsilon)) / epsilon
+        # An uneven loss pushes the noise to one side, not further than to where all of it is there.
+        most = max(end, math.log(1e3) / epsilon)
+        lean = 0.0 if self.folded else min(self.loss.lean / epsilon, most)
+        return end + lean + min(1.25, 0.35 * epsilon), end + lean + 0.25 + unwind / 2
+
+    def radii(self, cells: int) -> tuple[int, int]:
+        """The same as numbers of lattice cells."""
+        mass, prices = self.reaches
+        return math.ceil(cells * mass) + 1, math.ceil(cells * prices) + 1
+
     def cost(self, cells: int, radius: int) -> LatticeCost:
         """Exact costs on the lattice with so many cells per sensitivity (or on the integers)."""
-        integer = self.kind == "integer"
-        cost = self.loss.on_integers(radius) if integer else self.loss.on_lattice(cells, radius)
+        cost = self.loss.cost(None if self.kind == "integer" else cells, radius)
         if not self.symmetric or self.loss.symmetric:
             return cost
         # Symmetric noise pays the mean of a point and its mirror image.
@@ -124,6 +146,11 @@ class NoiseProblem:
         """The address of the problem's table: a digest of everything that was asked."""
         text = json.dumps(self.describe(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def support_radius(epsilon: float, delta: float) -> float:
+    """Where truncated Laplace noise that uses half of delta ends, in sensitivities."""
+    return math.log1p(math.expm1(epsilon) / delta) / epsilon
 
 
 def _number(name: str, value: object) -> float:

@@ -34,12 +34,10 @@ from opendp_optimal.model.noise import (
     Floats,
     LatticeProgram,
     LatticeSolution,
-    build,
     floats,
-    lattice_radii,
-    support_radius,
+    program_below,
 )
-from opendp_optimal.problem.noise import NoiseProblem
+from opendp_optimal.problem.noise import NoiseProblem, support_radius
 from opendp_optimal.round.noise import private_weights, round_prices, round_weights
 from opendp_optimal.search.sizing import aligned, fine_cells, first_cells, most_cells
 from opendp_optimal.table.noise import MOST_CELLS, NoiseTable
@@ -98,11 +96,11 @@ def _prices(
     close: NoiseProblem, cells: int, run: Callable[[LatticeProgram], LatticeSolution]
 ) -> DualCertificate:
     """Prices that a solver finds or, where that would take too long, those of one shift."""
-    _, radius = lattice_radii(close, cells)
+    _, radius = close.radii(cells)
     if cells * (radius + cells) > _MOST_TERMS * (1 if close.epsilon < _SMALL_EPSILON else 10):
         return one_shift(close, close.integer_sensitivity or 1)
     try:
-        return priced(close, run(build(close, cells).below), cells)
+        return priced(close, run(program_below(close, cells)), cells)
     except SolverError:
         return one_shift(close, close.integer_sensitivity or 1)
 

@@ -14,11 +14,10 @@ from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.model.noise import (
     LatticeProgram,
     LatticeSolution,
-    build,
-    lattice_radii,
-    support_radius,
+    program_above,
+    program_below,
 )
-from opendp_optimal.problem.noise import NoiseProblem
+from opendp_optimal.problem.noise import NoiseProblem, support_radius
 from opendp_optimal.round.noise import falling, private_weights
 from opendp_optimal.search.closed import decaying, priced, pure_table, with_closed_form
 from opendp_optimal.search.options import Progress, SearchOptions, silent
@@ -162,7 +161,7 @@ def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
 
 def _too_large(problem: NoiseProblem, cells: int) -> bool:
     """Whether a programme would not fit into a few gigabytes."""
-    _, radius = lattice_radii(problem, cells)
+    _, radius = problem.radii(cells)
     if problem.support is not None:
         unit = 1 if problem.kind == "integer" else cells
         radius = min(radius, math.ceil(problem.support * unit))
@@ -189,7 +188,7 @@ def _attempt(problem: NoiseProblem, above: int, below: int, method: str, gap: fl
     that this one does not, all terms are used for both programmes.
     """
     outward = problem.folded
-    program = build(problem, above).above
+    program = program_above(problem, above)
     try:
         weights, atom = _weights(problem, program, method, gap, outward)
     except CertificateError:
@@ -197,7 +196,7 @@ def _attempt(problem: NoiseProblem, above: int, below: int, method: str, gap: fl
             raise
         outward = False
         weights, atom = _weights(problem, program, method, gap, outward)
-    relaxed = _run(build(problem, below).below, method=method, outward_only=outward, gap=gap)
+    relaxed = _run(program_below(problem, below), method=method, outward_only=outward, gap=gap)
     return NoiseTable.rounded(problem, above, weights, atom, priced(problem, relaxed, below))
 
 

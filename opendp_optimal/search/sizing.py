@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from opendp_optimal.model.noise import lattice_radii
 from opendp_optimal.problem.noise import NoiseProblem
 
 _SMALL_SENSITIVITY = 64
@@ -36,12 +35,11 @@ def integer_sensitivity(epsilon: float, sensitivity: Fraction | float) -> int | 
 def most_cells(problem: NoiseProblem) -> int:
     """The finest lattice whose programme stays within bounds of time and memory."""
     most = _MOST_TERMS if problem.epsilon <= _LARGE_EPSILON else _MOST_TERMS // 10
-    count = 1
+    _, prices = problem.reaches
+    sides, count = 1 if problem.folded else 4, 1
     while count < 4096:
         following = count + max(1, count // 8)
-        _, radius = lattice_radii(problem, following)
-        sides = 1 if problem.folded else 4
-        if sides * following * (radius + following) > most:
+        if sides * following * (math.ceil(following * prices) + 1 + following) > most:
             break
         count = following
     return count

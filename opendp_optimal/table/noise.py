@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -112,7 +112,7 @@ class NoiseTable(Table):
         }
 
     def _primal_cost(self, loss: Loss) -> LatticeCost:
-        if loss is self.loss:
+        if loss is self.problem.loss:
             return self.costs[0] if self.costs else self.problem.cost(self.cells, self.radius)
         if self.kind == "integer":
             return loss.on_integers(self.radius)
@@ -123,12 +123,20 @@ class NoiseTable(Table):
 
     def verify(self) -> None:
         """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
+        upper, lower = self._proved()
+        if self.upper != upper:
+            raise CertificateError(f"upper ({self.upper}) is not the expected loss, rounded up")
+        if self.lower != lower:
+            raise CertificateError(f"lower ({self.lower}) is not what the prices prove")
+
+    def _proved(self) -> tuple[float, float]:
+        """Prove everything but the bounds that are stated; returns those that follow."""
         self._check_fields()
         problem = self.problem
         if self.tail is not None:
-            prove_pure(self.weights, self.tail, self.cells, self.epsilon)
+            prove_pure(self.weights, self.tail, self.cells, problem.epsilon)
         else:
-            prove_private(self.weights, self.atom, self.cells, self.epsilon, self.delta)
+            prove_private(self.weights, self.atom, self.cells, problem.epsilon, problem.delta)
         prove_shape(self.weights, symmetric=problem.symmetric, monotone=problem.monotone)
         if problem.impossible is not None:
             prove_impossible(self.weights, self.atom, self.cells, problem.impossible)
@@ -138,12 +146,10 @@ class NoiseTable(Table):
             used = np.flatnonzero(self.weights)
             if len(used) and int(np.abs(used - self.radius).max()) > edge:
                 raise CertificateError(f"noise leaves its support ({problem.support})")
-        if self.upper != float_up(self._exact_loss(self.loss)):
-            raise CertificateError(f"upper ({self.upper}) is not the expected loss, rounded up")
-        if self.lower != float_down(self._exact_bound()):
-            raise CertificateError(f"lower ({self.lower}) is not what the prices prove")
-        if not self.lower <= self.upper:
-            raise CertificateError(f"lower ({self.lower}) is above upper ({self.upper})")
+        upper, lower = float_up(self._exact_loss(problem.loss)), float_down(self._exact_bound())
+        if not lower <= upper:
+            raise CertificateError(f"lower ({lower}) is above upper ({upper})")
+        return upper, lower
 
     def _check_fields(self) -> None:
         """Raise unless the fields are of their types and fit each other."""
@@ -164,7 +170,7 @@ class NoiseTable(Table):
             raise CertificateError("a lattice is out of range")
         if type(self.upper) is not float or type(self.lower) is not float:
             raise CertificateError("the bounds of a table are not floats")
-        if self.kind == "integer" and (
+        if problem.kind == "integer" and (
             self.cells != problem.integer_sensitivity or dual.cells != self.cells or self.atom
         ):
             raise CertificateError("an integer table has another lattice than the integers")
@@ -192,8 +198,8 @@ class NoiseTable(Table):
         return prove_bound(
             self.dual,
             self._dual_cost(),
-            epsilon=self.epsilon,
-            delta=self.delta,
+            epsilon=self.problem.epsilon,
+            delta=self.problem.delta,
             support=support,
             impossible=self.problem.impossible,
         )
@@ -364,19 +370,8 @@ class NoiseTable(Table):
         own = problem.loss.by_samples
         costs = _costs(problem, cells, len(weights) // 2, dual) if own else None
         blank = NoiseTable(problem, cells, weights, atom, dual, math.inf, -math.inf, tail, costs)
-        table = NoiseTable(
-            problem,
-            cells,
-            weights,
-            atom,
-            dual,
-            float_up(blank._exact_loss(problem.loss)),
-            float_down(blank._exact_bound()),
-            tail,
-            costs,
-        )
-        table.verify()
-        return table
+        upper, lower = blank._proved()
+        return replace(blank, upper=upper, lower=lower)
 
 
 def _costs(

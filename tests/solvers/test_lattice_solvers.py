@@ -5,7 +5,7 @@ import pytest
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.losses.base import parse
-from opendp_optimal.model.noise import build
+from opendp_optimal.model.noise import program_above, program_below
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.solvers import run_noise
 from opendp_optimal.solvers.noise_cuts import solve_events
@@ -33,8 +33,8 @@ RESTRICTED = [
 
 def programs(asked, cells=4):
     problem = NoiseProblem(**asked)
-    pair = build(problem, problem.integer_sensitivity or cells)
-    return [pair.above, pair.below]
+    cells = problem.integer_sensitivity or cells
+    return [program_above(problem, cells), program_below(problem, cells)]
 
 
 def check(program, solution, slack):
