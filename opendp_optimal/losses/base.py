@@ -188,10 +188,7 @@ class Loss:
         """Costs on a lattice or, for None, on the integers; the latest ones are remembered."""
         known = self._costs.get((cells, radius))
         if known is None:
-            if cells is None:
-                known = self.on_integers(radius)
-            else:
-                known = self.on_lattice(cells, radius)
+            known = self.on_integers(radius) if cells is None else self.on_lattice(cells, radius)
             _remember(self._costs, (cells, radius), known)
         return known
 

@@ -1,4 +1,6 @@
 import math
+import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -147,3 +149,51 @@ def test_registered_names():
     assert loss_of("test-power").name == "test-power"
     with pytest.raises(ValueError, match="taken"):
         add_loss(Loss(lambda x: abs(x) ** 1.5, "test-power"))
+
+
+@pytest.mark.parametrize("cells", [None, 3])
+def test_no_value_is_asked_for_twice(cells):
+    asked = []
+
+    def function(x):
+        asked.append(x)
+        return abs(x) ** 1.5
+
+    loss = Loss(function)
+    probed = len(asked)
+    assert loss.symmetric
+    assert loss.fingerprint == loss.fingerprint
+    costs = {radius: loss.cost(cells, radius) for radius in (4, 9, 2)}
+    again = asked[probed:]
+    assert len(again) == len(set(again))
+    for radius, cost in costs.items():
+        fresh = Loss(lambda x: abs(x) ** 1.5)
+        assert cost == loss.cost(cells, radius)
+        assert cost == (
+            fresh.on_integers(radius) if cells is None else fresh.on_lattice(cells, radius)
+        )
+    assert asked[probed:] == again
+
+
+def test_what_is_remembered_is_bounded_and_left_out_of_pickles():
+    loss = parse("pinball:0.9")
+    for radius in range(100):
+        loss.cost(3, radius)
+    assert len(loss._costs) < 10
+    copy = pickle.loads(pickle.dumps(loss))
+    assert copy == loss
+    assert not copy._costs
+    assert copy.cost(3, 5) == loss.cost(3, 5)
+
+
+@given(st.sampled_from(["l1", "l2", "pinball:0.9", "pinball:0.5"]), st.fractions(-9, 9))
+def test_losses_agree_with_themselves(name, z):
+    """Values in floats, exact ones, scaled ones and those of chords are of the same function."""
+    loss = parse(name)
+    assert float(loss.value(z)) == pytest.approx(loss(float(z)), abs=1e-12)
+    assert loss.values(np.array([float(z)]))[0] == loss(float(z))
+    assert loss.value(3 * z) == 3**loss.power * loss.value(z)
+    assert loss.value(z) + loss.value(-z) == 2 * Fraction(loss.even) * abs(z) ** loss.power
+    assert loss.mirrored().value(z) == pytest.approx(loss.value(-z))
+    assert loss.symmetric == (loss.lean == 0)
+    assert loss.chords(Fraction(1, 3), 2)[1] <= loss.value(Fraction(-1, 3))
