@@ -18,6 +18,7 @@ import pytest
 from opendp_optimal import GapWarning, advise, known, solve_bounded
 from opendp_optimal.advisor.additive import additive_candidates
 from opendp_optimal.advisor.request import Candidate, Request
+from opendp_optimal.losses.base import loss_of
 
 DRAWS = 20_000
 STANDARD_ERRORS = 5.5
@@ -96,7 +97,7 @@ def discrete_gaussian(rng, scale, size):
 
 def staircase(rng, epsilon, loss, size):
     """Geng and Viswanath 2014: sign, geometric step, which part of the step, place in it."""
-    step = known.staircase_step(epsilon, "l2" if loss == "l2" else "l1")
+    step = loss_of(loss).staircase_step(epsilon)
     b = math.exp(-epsilon)
     unit = rng.geometric(1 - b, size) - 1
     low = rng.random(size) < step / (step + (1 - step) * b)

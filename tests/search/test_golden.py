@@ -62,7 +62,8 @@ def test_monotone_noise_can_be_strictly_worse():
 def test_integer_noise_is_the_discrete_canonical_noise(epsilon, delta, loss):
     """Known to be stochastically smallest at sensitivity 1, so optimal for both losses."""
     table = solve(epsilon, delta, loss=loss, integer_sensitivity=1, gap=1e-4, cache=False)
-    pmf = np.asarray(known.discrete_canonical_pmf(epsilon, delta))
+    canonical = known.Canonical(epsilon, delta)
+    pmf = canonical.pmf(canonical.reach)
     radius = len(pmf) // 2
     points = np.abs(np.arange(-radius, radius + 1))
     exact = float((points ** (1 if loss == "l1" else 2) * pmf).sum())
