@@ -17,6 +17,8 @@ from opendp_optimal_bayes.channel import Channel
 from opendp_optimal_bayes.exact import root
 
 _MOST_BITS = 4096
+_MOST_STEPS = 4096
+"""A channel has the square of this in entries."""
 
 
 def geometric_channel(n: int, *, epsilon: Any = None, decay: Any = None) -> Channel:
@@ -32,7 +34,7 @@ def geometric_channel(n: int, *, epsilon: Any = None, decay: Any = None) -> Chan
     >>> geometric_channel(2, decay=Fraction(1, 2)).rows[0]
     (Fraction(2, 3), Fraction(1, 6), Fraction(1, 6))
     """
-    n = whole("n", n)
+    n = _steps("n", n)
     a: Any = _decay(epsilon, decay)
     powers = _powers(a, n)
     if isinstance(powers[1], float):
@@ -62,7 +64,7 @@ def step_geometric_channel(n: int, *, epsilon: Any = None, decay: Any = None) ->
     1/5 3/5 1/5
     1/20 3/20 4/5
     """
-    n = whole("n", n)
+    n = _steps("n", n)
     return geometric_channel(n, decay=_step(epsilon, decay, n))
 
 
@@ -82,7 +84,7 @@ def pixelated_laplace_channel(
     >>> print(*pixelated_laplace_channel(1, 2, decay=Fraction(1, 4)).rows[0])
     3/4 1/4
     """
-    n, t = whole("n", n), whole("t", t)
+    n, t = _steps("n", n), _steps("t", t)
     if t % n:
         raise ValueError(f"t ({t}) must be a multiple of n ({n})")
     b = _step(epsilon, decay, t)  # decay across one pixel
@@ -131,12 +133,19 @@ def pixelated_prior(prior: Callable[[float], float], n: int) -> tuple[Fraction, 
     >>> print(*pixelated_prior(lambda x: x, 2))
     1/2 1/2 0
     """
-    n = whole("n", n)
+    n = _steps("n", n)
     if not callable(prior):
         raise ValueError(f"prior ({prior!r}) must be a cumulative distribution function")
     at = [0.0, *(float(prior(k / n)) for k in range(1, n)), 1.0]
     parts = [Fraction(b) - Fraction(a) for a, b in itertools.pairwise(at)]
     return distribution("prior", [*parts, Fraction(0)], n + 1)
+
+
+def _steps(name: str, value: Any) -> int:
+    number = whole(name, value)
+    if number > _MOST_STEPS:
+        raise ValueError(f"{name} ({number}) must be at most {_MOST_STEPS}")
+    return number
 
 
 def _powers(a: Fraction, most: int) -> list[Any]:

@@ -16,7 +16,10 @@ from opendp_optimal_bayes import (
     make_bounded_laplace,
     make_optimal_channel,
     optimal_channel,
+    pixelated_laplace_channel,
+    pixelated_prior,
     remap,
+    step_geometric_channel,
 )
 
 HOSTILE = [0.0, -0.0, math.inf, -math.inf, 1.7e308, -1.7e308, 5e-324, -5e-324, 3.5e38, 1e-46]
@@ -121,3 +124,14 @@ def test_losses_of_any_size(unit):
 def test_numpy_numbers(integers):
     meas = make_bounded_geometric(*integers, lo=np.int64(0), hi=np.int64(9), epsilon=np.float64(1))
     assert 0 <= meas(3) <= 9
+
+
+@pytest.mark.parametrize("n", [4097, 2**62, 2**200])
+def test_channels_of_any_size_are_refused_before_they_are_built(n):
+    for build in (geometric_channel, step_geometric_channel):
+        with pytest.raises(ValueError, match=rf"n \({n}\) must be at most 4096"):
+            build(n, epsilon=1.0)
+    with pytest.raises(ValueError, match="must be at most 4096"):
+        pixelated_laplace_channel(1, n, epsilon=1.0)
+    with pytest.raises(ValueError, match="must be at most 4096"):
+        pixelated_prior(lambda x: x, n)
