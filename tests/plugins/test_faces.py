@@ -1,5 +1,7 @@
 """What importing a package does: names are what they promise, and nothing heavy comes along."""
 
+import ast
+import inspect
 import json
 import pkgutil
 import random
@@ -29,6 +31,7 @@ for name in modules:
 for name in package.__all__:
     value = getattr(package, name)
     assert not isinstance(value, types.ModuleType), f"{face}.{name} is a module"
+    assert value is package.__getattr__(name), f"{face}.{name} is {value!r}"
     assert name in dir(package)
 """
 
@@ -46,7 +49,7 @@ def run(code: str, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, (arguments, done.stderr)
     return done.stdout
 
 
@@ -65,8 +68,22 @@ def test_no_module_takes_the_place_of_a_public_name(face: str) -> None:
 @pytest.mark.parametrize("face", FACES)
 def test_public_names_survive_every_order_of_imports(face: str) -> None:
     modules = submodules(face)
-    random.Random(face).shuffle(modules)
+    random.shuffle(modules)
     run(CHECK_NAMES, face, json.dumps(modules))
+
+
+@pytest.mark.parametrize("face", [*FACES[:1], "opendp_optimal.budget", "opendp_optimal.extend"])
+def test_type_checkers_see_what_is_loaded(face: str) -> None:
+    package = import_module(face)
+    seen = {}
+    for block in ast.parse(inspect.getsource(package)).body:
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
+            lines = [line for line in block.body if isinstance(line, ast.ImportFrom)]
+            seen |= {a.asname: (line.module, a.name) for line in lines for a in line.names}
+    assert set(seen) <= set(package.__all__) <= seen.keys() | vars(package).keys()
+    for name, (module, own) in seen.items():
+        value = getattr(package, name)  # loads the module, if it is one
+        assert value is getattr(import_module(str(module)), own)
 
 
 @pytest.mark.parametrize("name", PLUGINS)
