@@ -158,7 +158,8 @@ def call_of(name: str, value: Any) -> str:
     except (TypeError, ValueError):
         return name
     bare = [p.replace(annotation=p.empty) for p in found.parameters.values()]
-    return f"{name}{found.replace(parameters=bare, return_annotation=found.empty)}"
+    text = f"{name}{found.replace(parameters=bare, return_annotation=found.empty)}"
+    return re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", text)
 
 
 def attribute_doc(module: ModuleType, name: str) -> str:
