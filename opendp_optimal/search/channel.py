@@ -13,7 +13,7 @@ from opendp_optimal.checks import positive
 from opendp_optimal.model.bounded import MOST_WEIGHTS
 from opendp_optimal.model.channel import ChannelProgram, on_a_line
 from opendp_optimal.problem.channel import ChannelRequest
-from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA
+from opendp_optimal.problem.noise import MIN_DELTA
 from opendp_optimal.round.channel import private_rows, round_prices
 from opendp_optimal.search.options import Progress, SearchOptions, silent
 from opendp_optimal.table.channel import ChannelTable
@@ -55,8 +55,8 @@ def solve_channel(
     (0.541667, True)
     >>> table.verify()
     """
-    if not 0 < (exact := _number("epsilon", epsilon)) <= MAX_EPSILON:
-        raise ValueError(f"epsilon ({epsilon}) must be in (0, {MAX_EPSILON:g}]")
+    if not 0 < (exact := _number("epsilon", epsilon)) <= proofs.LARGEST_EPSILON:
+        raise ValueError(f"epsilon ({epsilon}) must be in (0, {proofs.LARGEST_EPSILON:g}]")
     if not ((share := _number("delta", delta)) == 0 or MIN_DELTA <= share < 1):
         raise ValueError(f"delta ({delta}) must be 0 or in [{MIN_DELTA}, 1)")
     options = SearchOptions(kind="channel", method=method, progress=progress or silent)
