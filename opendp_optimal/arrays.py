@@ -1,12 +1,20 @@
-"""Values that stay as they were proved: arrays nobody can write to, also in copies and pickles."""
+"""Names of types written once, and arrays nobody can write to, also in copies and pickles."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Indices = NDArray[np.intp]
+Booleans = NDArray[np.bool_]
+Progress = Callable[[str], None]
+"""Called with a line of text at each step."""
 
 
 def frozen_array(values: ArrayLike) -> NDArray[Any]:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import numpy as np
-from numpy.typing import NDArray
-
+from opendp_optimal.arrays import Integers
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.model.bounded import lattice_above
 from opendp_optimal.problem.bounded import BoundedProblem
 
-Integers = NDArray[np.int64]
 Parts = list[tuple[int, Fraction, list[Fraction]]]
 """Rows that are drawn from, their chances, and the losses of their outputs times the chance."""
 

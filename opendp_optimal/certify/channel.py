@@ -16,15 +16,12 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from opendp_optimal.arrays import Frozen
+from opendp_optimal.arrays import Frozen, Integers
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import BITS, exp_bounds
 from opendp_optimal.problem.channel import ChannelProblem
-
-Integers = NDArray[np.int64]
 
 LARGEST_EPSILON = 64.0
 """Of a pair, in proofs."""

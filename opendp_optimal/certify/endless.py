@@ -13,15 +13,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-from opendp_optimal.arrays import Frozen
+from opendp_optimal.arrays import Frozen, Integers
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import BITS, exp_bounds
 from opendp_optimal.losses.base import Loss
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,14 +23,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-from opendp_optimal.arrays import Frozen
+from opendp_optimal.arrays import Frozen, Integers
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import BITS, exp_bounds
 from opendp_optimal.losses.base import LatticeCost
-
-Integers = NDArray[np.int64]
 
 TOTAL = 1 << 62
 """What all weights and the atom of a table add up to: sums of parts never leave 64 bits."""

@@ -26,9 +26,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from opendp_optimal.arrays import Integers
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.problem.bounded import BoundedProblem
-from opendp_optimal.problem.channel import CapRow, ChannelProblem, Integers
+from opendp_optimal.problem.channel import CapRow, ChannelProblem
 
 _BITS = 62
 MOST_WEIGHTS = 6_600

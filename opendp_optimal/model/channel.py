@@ -18,9 +18,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Floats
 from opendp_optimal.problem.channel import ChannelProblem, Matrix
-
-Floats = NDArray[np.float64]
 
 _LARGEST = 64.0
 

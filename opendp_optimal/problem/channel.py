@@ -15,14 +15,11 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from opendp_optimal.arrays import Frozen
+from opendp_optimal.arrays import Floats, Frozen, Integers
 from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.problem.metric import Distance, direct_pairs, same_inputs
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Matrix = Sequence[Sequence[int]]
 Costs = list[list[Fraction]]
 

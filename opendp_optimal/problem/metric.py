@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from opendp_optimal.arrays import Floats
+
 Distance = Fraction | float
 """A fraction, or infinity for inputs that need not be hidden from each other."""
 Distances = Sequence[Sequence[Distance]]

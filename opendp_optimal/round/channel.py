@@ -9,16 +9,13 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.certify.channel import LARGEST_EPSILON, ChannelDual, shortfall_units
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
 from opendp_optimal.problem.channel import ChannelProblem
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _SHRINK = 1 - 2.0**-50
 _RARE = 2.0**-36

@@ -10,15 +10,12 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.certify.noise import TOTAL, DualCertificate, delta_units
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.losses.base import LatticeCost
 from opendp_optimal.model.noise import LatticeSolution, floats
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _SHRINK = 1 - 2.0**-50
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from opendp_optimal.arrays import Progress
 from opendp_optimal.certify import channel as proofs
 from opendp_optimal.checks import positive
 from opendp_optimal.model.bounded import MOST_WEIGHTS
@@ -15,7 +16,7 @@ from opendp_optimal.model.channel import ChannelProgram, on_a_line
 from opendp_optimal.problem.channel import ChannelRequest
 from opendp_optimal.problem.noise import MIN_DELTA
 from opendp_optimal.round.channel import private_rows, round_prices
-from opendp_optimal.search.options import Progress, SearchOptions, silent
+from opendp_optimal.search.options import SearchOptions, silent
 from opendp_optimal.table.channel import ChannelTable
 
 _CLOSE = 1e-9

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Progress
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.model.noise import (
@@ -20,7 +21,7 @@ from opendp_optimal.model.noise import (
 from opendp_optimal.problem.noise import NoiseProblem, support_radius
 from opendp_optimal.round.noise import falling, private_weights
 from opendp_optimal.search.closed import decaying, priced, pure_table, with_closed_form
-from opendp_optimal.search.options import Progress, SearchOptions, silent
+from opendp_optimal.search.options import SearchOptions, silent
 from opendp_optimal.search.sizing import aligned, first_cells, most_cells
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from opendp_optimal.arrays import Progress
 from opendp_optimal.checks import choice, positive, whole
 from opendp_optimal.errors import GapWarning
-
-Progress = Callable[[str], None]
 
 METHODS = {
     "noise": ("auto", "interior", "highs", "cutting-planes", "partition-cuts"),

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from opendp_optimal.arrays import Progress
 from opendp_optimal.errors import SolverError
 from opendp_optimal.lazy import Late, late
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution, on_a_line
 from opendp_optimal.model.noise import LatticeProgram, LatticeSolution
 
-Progress = Callable[[str], None]
 Check = Callable[[Any], bool]
 
 _SMALL_LATTICE = 20_000

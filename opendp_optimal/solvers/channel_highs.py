@@ -7,14 +7,12 @@ P(y|x) <= growth P(y|x') themselves are added, and HiGHS goes on from its last b
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from opendp_optimal.arrays import Floats, Indices, Progress
 from opendp_optimal.errors import SolverError
-from opendp_optimal.model.channel import ChannelProgram, ChannelSolution, Floats
+from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
 from opendp_optimal.solvers.highs import TOLERANCE, add_columns, add_rows, optimum, quiet_highs
 
 _ROUNDS = 200
@@ -27,9 +25,6 @@ _STEEP = np.exp(30.0)
 is made good when weights are rounded."""
 _LEAST_UNIT = 1e-7
 """Slacks are in units of delta, but not in smaller ones: HiGHS ignores coefficients below 1e-9."""
-
-Progress = Callable[[str], None]
-Indices = NDArray[np.intp]
 
 
 class _Model:

@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
 
+from opendp_optimal.arrays import Floats, Progress
 from opendp_optimal.errors import SolverError
-from opendp_optimal.model.channel import ChannelProgram, ChannelSolution, Floats
+from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
 from opendp_optimal.solvers.blockband import BlockBand
-from opendp_optimal.solvers.interior import Iterate, Pace, Progress, follow, one_thread
+from opendp_optimal.solvers.interior import Iterate, Pace, follow, one_thread
 
 PACE = Pace(to_boundary=0.99, centring=1e-6, limit=120, patience=15, progress=0.95)
 _BUDGET_PART = 0.3

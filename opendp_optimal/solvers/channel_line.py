@@ -13,9 +13,10 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
 
-from opendp_optimal.model.channel import ChannelProgram, ChannelSolution, Floats
+from opendp_optimal.arrays import Floats, Progress
+from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
 from opendp_optimal.solvers.channel_interior import PACE, ChannelIterate
-from opendp_optimal.solvers.interior import Progress, follow, one_thread
+from opendp_optimal.solvers.interior import follow, one_thread
 
 
 class _Newton:

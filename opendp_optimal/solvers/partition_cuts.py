@@ -31,10 +31,11 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
+from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.errors import SolverError
 from opendp_optimal.known import truncated_laplace_radius
 from opendp_optimal.model.noise import LatticeProgram, LatticeSolution
-from opendp_optimal.solvers.partition_programme import FloatArray, IntArray, Programme
+from opendp_optimal.solvers.partition_programme import Programme
 
 __all__ = [
     "CellLoss",
@@ -56,11 +57,11 @@ class CellLoss(Protocol):
 
     symmetric: bool
 
-    def average(self, low: FloatArray, high: FloatArray) -> FloatArray:
+    def average(self, low: Floats, high: Floats) -> Floats:
         """Return the mean loss over each cell."""
         ...
 
-    def infimum(self, low: FloatArray, high: FloatArray) -> FloatArray:
+    def infimum(self, low: Floats, high: Floats) -> Floats:
         """Return the least loss in each cell; ``high`` may be infinite, ``low`` minus infinite."""
         ...
 
@@ -68,18 +69,18 @@ class CellLoss(Protocol):
 class _L1:
     symmetric = True
 
-    def average(self, low: FloatArray, high: FloatArray) -> FloatArray:
+    def average(self, low: Floats, high: Floats) -> Floats:
         return (high * np.abs(high) - low * np.abs(low)) / (2.0 * (high - low))
 
-    def infimum(self, low: FloatArray, high: FloatArray) -> FloatArray:
+    def infimum(self, low: Floats, high: Floats) -> Floats:
         return np.maximum(np.maximum(low, -high), 0.0)
 
 
 class _L2(_L1):
-    def average(self, low: FloatArray, high: FloatArray) -> FloatArray:
+    def average(self, low: Floats, high: Floats) -> Floats:
         return (high * high + high * low + low * low) / 3.0
 
-    def infimum(self, low: FloatArray, high: FloatArray) -> FloatArray:
+    def infimum(self, low: Floats, high: Floats) -> Floats:
         return super().infimum(low, high) ** 2
 
 
@@ -108,7 +109,7 @@ class CuttingResult:
 
     upper: float
     lower: float
-    weights: FloatArray = field(repr=False)
+    weights: Floats = field(repr=False)
     partition: tuple[int, ...] = field(repr=False)
     cells: int
     iterations: int
@@ -389,7 +390,7 @@ def _loss(loss: str | CellLoss) -> CellLoss:
     return _LOSSES[loss]
 
 
-def _edges(cells: int, radius: float, partition: Sequence[int] | None) -> IntArray:
+def _edges(cells: int, radius: float, partition: Sequence[int] | None) -> Integers:
     if partition is None:
         _positive("radius", radius)
         half = math.ceil(radius * cells)

@@ -8,14 +8,10 @@ from typing import Final
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Booleans, Floats, Integers
 from opendp_optimal.errors import SolverError
 from opendp_optimal.solvers.highs import add_columns, checked, quiet_highs
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
-IntArray = NDArray[np.int64]
 
 _DROP: Final = 1e-12  # coefficients that HiGHS would ignore with a warning
 _IDLE: Final = 0.1  # slack in units of delta; eager purging is fastest
@@ -29,9 +25,9 @@ class Programme:
         epsilon: float,
         delta: float,
         cells: int,
-        edges: IntArray,
+        edges: Integers,
         pad: int,
-        costs: Callable[[FloatArray, FloatArray], FloatArray],
+        costs: Callable[[Floats, Floats], Floats],
         fold: bool,
     ) -> None:
         """Start without cuts; ``costs`` takes the ends of blocks, ``fold`` asks for symmetry."""
@@ -58,7 +54,7 @@ class Programme:
         np.maximum.at(scale, self.column, self.widths * decay)
         self.scale = scale / scale.sum()
         self.rows = np.zeros((64, self.base))  # coefficients of cuts on base cells, over delta
-        self.events: list[tuple[int, BoolArray]] = []  # the shift and the event of each cut
+        self.events: list[tuple[int, Booleans]] = []  # the shift and the event of each cut
         self.cuts = self.rounds = 0
         self.value = -math.inf
         self.solved = self.infeasible = False
@@ -76,7 +72,7 @@ class Programme:
         checked(highs.addRow(1.0, 1.0, len(total), index, total), "add the mass row")
         return highs
 
-    def _to_columns(self, per_block: FloatArray) -> FloatArray:
+    def _to_columns(self, per_block: Floats) -> Floats:
         totals = np.zeros(len(self.scale))
         np.add.at(totals, self.column, per_block)
         return np.asarray(totals * self.scale)
@@ -107,16 +103,16 @@ class Programme:
 
     # Algorithm 2
 
-    def _excess(self, weights: FloatArray) -> FloatArray:
+    def _excess(self, weights: Floats) -> Floats:
         """Return, for each candidate shift (row) and base cell, how much the cell would add."""
         density = (weights / self.widths)[self.block_of]
         padded = np.concatenate([np.zeros(self.cells), density, np.zeros(self.cells)])
         windows = np.lib.stride_tricks.sliding_window_view(padded, self.base)
-        excess: FloatArray = density - self.growth * windows[self.cells - self.shifts]
+        excess: Floats = density - self.growth * windows[self.cells - self.shifts]
         excess[:, ~self.inside] = 0.0
         return np.maximum(excess, 0.0, out=excess)
 
-    def worst(self, weights: FloatArray) -> float:
+    def worst(self, weights: Floats) -> float:
         """Return the largest probability excess over all shifts and events."""
         return float(self._excess(weights).sum(axis=1).max())
 
@@ -132,7 +128,7 @@ class Programme:
                 # Cells without excess stay out of the event, which keeps rows sparse.
                 self._add(int(self.shifts[n]), excess[n] > 0.0)
 
-    def _add(self, shift: int, event: BoolArray) -> None:
+    def _add(self, shift: int, event: Booleans) -> None:
         inside = event.astype(np.float64)
         # The mass that lands in the event after the shift comes from the event moved back.
         row = (inside - self.growth * _moved(inside, -shift)) / self.delta
@@ -169,7 +165,7 @@ class Programme:
 
     # Bounds
 
-    def bound(self, base_costs: FloatArray, outside: float, mirrored: bool) -> float:
+    def bound(self, base_costs: Floats, outside: float, mirrored: bool) -> float:
         """Return the lower bound that the multipliers prove, over every noise on the line."""
         used = self.rows[: len(self.multipliers)]
         gain = self.multipliers @ used if len(used) else np.zeros(self.base)
@@ -178,7 +174,7 @@ class Programme:
         least = min(float((base_costs + gain).min()), outside)
         return least - float(self.multipliers.sum())
 
-    def repaired(self, spare: FloatArray, reserve: float) -> tuple[float, FloatArray]:
+    def repaired(self, spare: Floats, reserve: float) -> tuple[float, Floats]:
         """Return loss and weights after mixing in so much of ``spare`` that all rows hold."""
         share = 1.0
         if self.largest > self.delta:
@@ -189,7 +185,7 @@ class Programme:
         return float(self.costs @ weights), weights
 
 
-def _moved(values: FloatArray, shift: int) -> FloatArray:
+def _moved(values: Floats, shift: int) -> Floats:
     """Return w with w[i] = values[i - shift], zero from outside."""
     moved = np.zeros_like(values)
     if shift >= 0:
@@ -199,9 +195,9 @@ def _moved(values: FloatArray, shift: int) -> FloatArray:
     return moved
 
 
-def _worst_shifts(edges: IntArray, cells: int, *, one_sided: bool) -> IntArray:
+def _worst_shifts(edges: Integers, cells: int, *, one_sided: bool) -> Integers:
     """Return the shifts at which the worst excess can be attained: it is affine in between."""
     differences = np.unique(edges[:, None] - edges[None, :])
     inside = differences[(np.abs(differences) <= cells) & (differences != 0)]
-    shifts: IntArray = np.union1d(inside, [-cells, cells])
+    shifts: Integers = np.union1d(inside, [-cells, cells])
     return shifts[shifts > 0] if one_sided else shifts

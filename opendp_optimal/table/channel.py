@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Integers
 from opendp_optimal.certify import channel as proofs
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError
@@ -15,8 +16,6 @@ from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.problem.channel import ChannelProblem, ChannelRequest
 from opendp_optimal.sample.weights import WeightedSampler
 from opendp_optimal.table.base import Certified
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
