@@ -18,7 +18,6 @@ import pytest
 from opendp_optimal import GapWarning, advise, known, solve_bounded
 from opendp_optimal.advisor.additive import additive_candidates
 from opendp_optimal.advisor.request import Candidate, Request
-from opendp_optimal.losses.base import loss_of
 
 DRAWS = 20_000
 STANDARD_ERRORS = 5.5
@@ -97,7 +96,7 @@ def discrete_gaussian(rng, scale, size):
 
 def staircase(rng, epsilon, loss, size):
     """Geng and Viswanath 2014: sign, geometric step, which part of the step, place in it."""
-    step = loss_of(loss).staircase_step(epsilon)
+    step = loss.staircase_step(epsilon)
     b = math.exp(-epsilon)
     unit = rng.geometric(1 - b, size) - 1
     low = rng.random(size) < step / (step + (1 - step) * b)
@@ -146,7 +145,7 @@ def errors(request: Request, candidate: Candidate, rng):
     if name == "canonical":
         return tulap(rng, candidate.epsilon, candidate.delta, size) * request.sensitivity
     if name == "staircase" and not request.integer:
-        return staircase(rng, candidate.epsilon, request.loss.name, size) * request.sensitivity
+        return staircase(rng, candidate.epsilon, request.loss, size) * request.sensitivity
     if name in ("staircase", "optimal table"):
         made = candidate.make(*space(request))
         unit = 1.0 if made.table.kind == "integer" else float(request.sensitivity)
