@@ -144,7 +144,7 @@ def make_transformation(
 ) -> dp.Transformation:
     """Build a transformation from Python functions.
 
-    :param record: text that identifies it: the constructor with every parameter and the spaces.
+    :param record: text that identifies it, the constructor with every parameter.
     """
     made = _make_transformation(
         input_domain, input_metric, output_domain, output_metric, function, stability_map

@@ -19,6 +19,8 @@ from opendp.core import (
     measurement_input_metric,
     measurement_map,
     measurement_output_measure,
+    transformation_input_domain,
+    transformation_input_metric,
     transformation_map,
 )
 from opendp.mod import Function
@@ -49,8 +51,6 @@ CASTS = (
     "make_zCDP_to_approxDP",
 )
 """What states the same release in another notion of privacy."""
-_STRONGER = ("make_approximate", "make_pureDP_to_zCDP")
-"""Casts before which at least as much is known as after."""
 
 
 def spaces(measurement: dp.Measurement) -> tuple[dp.Domain, dp.Metric, dp.Measure]:
@@ -178,7 +178,7 @@ def _known_event(release: dp.Measurement, d_in: Any) -> Event | None:
         return _known_event(given["measurement1"], distance)
     if name == "make_chain_pm":
         return _known_event(given["measurement0"], d_in)
-    return _known_event(given["measurement"], d_in) if name in _STRONGER else None
+    return _known_event(given["measurement"], d_in) if name == "make_approximate" else None
 
 
 def _agree(known: Event, release: dp.Measurement, d_in: Any) -> bool:
@@ -274,9 +274,16 @@ def _record(value: Any) -> Any:
 def _part_record(part: Any) -> Any:
     known = facts_of(part).record
     if known is not None:
-        space = [str(each) for each in spaces(part)] if isinstance(part, dp.Measurement) else []
-        return {"made": known, "space": space}
+        return {"made": known, "space": [str(each) for each in _space(part)]}
     name, given = _made(part)
     if not name or name.startswith(("_", "make_user", "new_user")):
         raise ValueError(f"measurement: a part made by {name or 'unknown means'} is not identified")
     return {"made": name, "of": _record(given)}
+
+
+def _space(part: Any) -> tuple[Any, ...]:
+    if isinstance(part, dp.Measurement):
+        return spaces(part)
+    if isinstance(part, dp.Transformation):
+        return transformation_input_domain(part), transformation_input_metric(part)
+    return ()

@@ -74,7 +74,7 @@ def _plain(value: Any) -> str:
         return "(" + ", ".join(_plain(each) for each in value) + ")"
     if isinstance(value, float):
         return repr(float(value))
-    return str(int(value)) if isinstance(value, int) else repr(value)
+    return str(int(value)) if type(value) is not bool and isinstance(value, int) else repr(value)
 
 
 def digest_of(table: NoiseTable) -> str:

@@ -144,3 +144,37 @@ def test_what_cannot_be_identified_has_no_record() -> None:
             record_of(meas)
     with pytest.raises(ValueError, match="must be a measurement"):
         record_of("laplace")  # type: ignore[arg-type]
+
+
+def test_frames_are_identified_by_their_steps_and_spaces() -> None:
+    from decimal import Decimal
+
+    from opendp_optimal.measure.frames.aggregates import make_frame_histogram, make_frame_sum
+
+    def space(name: str) -> tuple[dp.Domain, dp.Metric]:
+        series = dp.series_domain(name, dp.option_domain(dp.atom_domain(T=float)))
+        return dp.lazyframe_domain([series]), dp.symmetric_distance()
+
+    def noisy(step: dp.Transformation) -> dp.Measurement:
+        made: dp.Measurement = step >> make_grid_laplace(*step.output_space, 1.0)
+        return made
+
+    steps = [
+        make_frame_sum(*space("age"), "age", (0.0, 9.0)),
+        make_frame_sum(*space("age"), "age", (0.0, 8.0)),
+        make_frame_sum(*space("size"), "size", (0.0, 9.0)),
+    ]
+    texts = [record_of(noisy(step)) for step in steps]
+    assert len(set(texts)) == 3
+    assert record_of(noisy(make_frame_sum(*space("age"), "age", (0.0, 9.0)))) == texts[0]
+    table = make_frame_histogram(*space("age"), "age", [Decimal(1)])
+    counts = table >> dp.m.make_laplace(*table.output_space, scale=1.0)
+    with pytest.raises(ValueError, match="identified"):
+        record_of(counts)
+
+
+def test_a_cast_is_priced_by_its_own_map() -> None:
+    pure = make_optimal_noise(*WHOLE, 1, 1.0)
+    cast = dp.c.make_pureDP_to_zCDP(pure)
+    assert event_of(cast, 1) == Concentrated(cast.map(1))
+    assert isinstance(event_of(dp.c.make_approximate(pure), 1), Profile)

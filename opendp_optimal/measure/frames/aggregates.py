@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
@@ -37,6 +37,7 @@ from opendp_optimal.measure._opendp import (
     make_transformation,
     require_features,
 )
+from opendp_optimal.measure.facts import record_text
 from opendp_optimal.measure.waiting import to_then
 
 __all__ = [
@@ -93,6 +94,7 @@ def make_frame_count(input_domain: dp.Domain, input_metric: dp.Metric) -> dp.Tra
         dp.absolute_distance(T="i64"),
         function,
         _rows,
+        record=record_text("make_frame_count"),
     )
 
 
@@ -137,6 +139,7 @@ def make_frame_sum(
         dp.absolute_distance(T=float),
         function,
         lambda d_in: float_up(_rows(d_in) * per_row),
+        record=record_text("make_frame_sum", column, low, high),
     )
 
 
@@ -160,6 +163,7 @@ def make_frame_histogram(
         distinct = False
     if not distinct:
         raise ValueError(f"categories ({categories!r}) must be distinct values, at least one")
+    plain = all(isinstance(key, str | int | float | bytes | date | None) for key in keys)
 
     def function(frame: Any) -> list[int]:
         import polars as pl
@@ -177,6 +181,7 @@ def make_frame_histogram(
         dp.l1_distance(T="i64"),
         function,
         _rows,
+        record=record_text("make_frame_histogram", column, *keys) if plain else None,
     )
 
 
