@@ -63,7 +63,13 @@ if TYPE_CHECKING:
     from opendp_optimal.measure.anatomy import event_of as event_of
     from opendp_optimal.measure.anatomy import law_of as law_of
     from opendp_optimal.measure.anatomy import record_of as record_of
+    from opendp_optimal.measure.channel import make_optimal_channel as make_optimal_channel
+    from opendp_optimal.measure.channel import then_optimal_channel as then_optimal_channel
     from opendp_optimal.measure.facts import record_text as record_text
+    from opendp_optimal.measure.gaussian import make_grid_gaussian as make_grid_gaussian
+    from opendp_optimal.measure.gaussian import make_grid_laplace as make_grid_laplace
+    from opendp_optimal.measure.gaussian import then_grid_gaussian as then_grid_gaussian
+    from opendp_optimal.measure.gaussian import then_grid_laplace as then_grid_laplace
     from opendp_optimal.measure.noise import noise_measurement as noise_measurement
     from opendp_optimal.measure.space import INTEGER_RANGES as INTEGER_RANGES
     from opendp_optimal.measure.space import Space as Space
@@ -147,7 +153,14 @@ __getattr__, __dir__, __all__ = lazy_face(
             "require_features",
         ],
         "opendp_optimal.measure.anatomy": ["chain_of", "event_of", "law_of", "record_of"],
+        "opendp_optimal.measure.channel": ["make_optimal_channel", "then_optimal_channel"],
         "opendp_optimal.measure.facts": ["record_text"],
+        "opendp_optimal.measure.gaussian": [
+            "make_grid_gaussian",
+            "make_grid_laplace",
+            "then_grid_gaussian",
+            "then_grid_laplace",
+        ],
         "opendp_optimal.measure.noise": ["noise_measurement"],
         "opendp_optimal.measure.space": ["INTEGER_RANGES", "Space", "space_of"],
         "opendp_optimal.measure.waiting": ["Deferred", "Postprocess", "defer", "to_then"],
