@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from opendp_optimal.cli.terminal import print_json as print_json
     from opendp_optimal.cli.terminal import print_table as print_table
     from opendp_optimal.cli.terminal import progress_bar as progress_bar
+    from opendp_optimal.cli.terminal import writable as writable
     from opendp_optimal.exact.halving import largest as largest
     from opendp_optimal.exact.halving import least as least
     from opendp_optimal.exact.numbers import exp_down as exp_down
@@ -133,6 +134,7 @@ __getattr__, __dir__, __all__ = lazy_face(
             "print_json",
             "print_table",
             "progress_bar",
+            "writable",
         ],
         "opendp_optimal.exact.halving": ["largest", "least"],
         "opendp_optimal.exact.numbers": [

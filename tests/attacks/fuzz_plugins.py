@@ -100,7 +100,7 @@ REGIONS = [
 
 def geo_region(rng: random.Random) -> bool:
     """A region as WKT or GeoJSON."""
-    from opendp_optimal_geo.commands import _region
+    from opendp_optimal_geo.arguments import read_region
 
     text = rng.choice(REGIONS)
     if text.startswith("{") and rng.random() < 0.5:
@@ -108,7 +108,7 @@ def geo_region(rng: random.Random) -> bool:
     else:
         text = mutate_text(rng, text)
     try:
-        region = _region(text, None)
+        region = read_region(text, None)
     except ValueError:
         return False
     if region.is_empty or not region.is_valid or not 0 < region.area < float("inf"):
@@ -213,11 +213,11 @@ LOOKS = ["even:4", "doubling:10", "0.1,0.2,0.3", "1"]
 
 def geo_words(rng: random.Random) -> bool:
     """Looks and lists of numbers in options."""
-    from opendp_optimal_geo.commands import _looks, _numbers
+    from opendp_optimal_geo.arguments import read_looks, read_numbers
 
     text = mutate_text(rng, rng.choice(LOOKS))
     accepted = True
-    for parse in (_looks, lambda words: _numbers("point", words, 2)):
+    for parse in (read_looks, lambda words: read_numbers("point", words, 2)):
         try:
             parse(text)
         except ValueError:

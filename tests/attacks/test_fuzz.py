@@ -109,8 +109,8 @@ def test_lists_of_numbers(text):
 
 
 def test_findings_in_regions():
-    pytest.importorskip("opendp_optimal_geo.commands")
-    from opendp_optimal_geo.commands import _region
+    pytest.importorskip("opendp_optimal_geo.arguments")
+    from opendp_optimal_geo.arguments import read_region
 
     hostile = [
         '{"features": 3}',
@@ -125,9 +125,9 @@ def test_findings_in_regions():
     ]
     for text in hostile:
         with pytest.raises(ValueError, match="region"):
-            _region(text, None)
+            read_region(text, None)
     corners = ", ".join(f"{i} {i * i}" for i in range(2000))
-    assert _region(f"POLYGON (({corners}, 0 0))", None).area > 0
+    assert read_region(f"POLYGON (({corners}, 0 0))", None).area > 0
 
 
 def test_findings_in_budgets(tmp_path):

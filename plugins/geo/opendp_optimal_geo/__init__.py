@@ -5,108 +5,115 @@ only at those who may still matter, saves budget for later queries (Liang, Yi: *
 Budgeting*).
 """
 
-from opendp_optimal.budget.filters import (
-    ApproxGpFilter,
-    CgpFilter,
-    Filter,
-    GaussianFilter,
-    GpFilter,
-    approximate_loss,
-    gaussian_delta,
-    simple_loss,
-)
-from opendp_optimal.extend import enrol
-from opendp_optimal.measure.gaussian import (
-    make_grid_gaussian,
-    make_grid_laplace,
-    then_grid_gaussian,
-    then_grid_laplace,
-)
-from opendp_optimal.measure.guarded import BudgetError, filter_context, make_filter
-from opendp_optimal.sample.integers import gaussian_integers as gaussian_noise
-from opendp_optimal.sample.integers import laplace_integers as laplace_noise
-from opendp_optimal.sample.integers import laplace_vectors as planar_laplace_noise
-from opendp_optimal_geo import plugin
-from opendp_optimal_geo.answer import Answer, DensityMap, Round
-from opendp_optimal_geo.audit import (
-    audit_looks,
-    audit_population,
-    gaussian_power,
-)
-from opendp_optimal_geo.curator import Curator
-from opendp_optimal_geo.look import Request
-from opendp_optimal_geo.population import Population
-from opendp_optimal_geo.projection import project, unproject
-from opendp_optimal_geo.protocol import LocalProtocol, Reply, Status
-from opendp_optimal_geo.query import KernelDensity, Nearest, Points, RangeCount
-from opendp_optimal_geo.radius import gaussian_radius, laplace_radius
-from opendp_optimal_geo.region import rectangle, threshold_shift
-from opendp_optimal_geo.schedule import Schedule, even_rule, saving_rule, spread_rule
-from opendp_optimal_geo.score import DistanceTo, SignedDistance
-from opendp_optimal_geo.transform import (
-    make_distance_to_point,
-    make_projection,
-    make_signed_distance,
-    projected_distance,
-    then_distance_to_point,
-    then_projection,
-    then_signed_distance,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Answer",
-    "ApproxGpFilter",
-    "BudgetError",
-    "CgpFilter",
-    "Curator",
-    "DensityMap",
-    "DistanceTo",
-    "Filter",
-    "GaussianFilter",
-    "GpFilter",
-    "KernelDensity",
-    "LocalProtocol",
-    "Nearest",
-    "Points",
-    "Population",
-    "RangeCount",
-    "Reply",
-    "Request",
-    "Round",
-    "Schedule",
-    "SignedDistance",
-    "Status",
-    "approximate_loss",
-    "audit_looks",
-    "audit_population",
-    "even_rule",
-    "filter_context",
-    "gaussian_delta",
-    "gaussian_noise",
-    "gaussian_power",
-    "gaussian_radius",
-    "laplace_noise",
-    "laplace_radius",
-    "make_distance_to_point",
-    "make_filter",
-    "make_grid_gaussian",
-    "make_grid_laplace",
-    "make_projection",
-    "make_signed_distance",
-    "planar_laplace_noise",
-    "project",
-    "projected_distance",
-    "rectangle",
-    "saving_rule",
-    "simple_loss",
-    "spread_rule",
-    "then_distance_to_point",
-    "then_grid_gaussian",
-    "then_grid_laplace",
-    "then_projection",
-    "then_signed_distance",
-    "threshold_shift",
-    "unproject",
-]
+from opendp_optimal.extend import enrol, lazy_face
+from opendp_optimal_geo import plugin
+
+if TYPE_CHECKING:
+    from opendp_optimal import extend
+    from opendp_optimal.budget import ApproxGpFilter as ApproxGpFilter
+    from opendp_optimal.budget import BudgetError as BudgetError
+    from opendp_optimal.budget import CgpFilter as CgpFilter
+    from opendp_optimal.budget import Filter as Filter
+    from opendp_optimal.budget import GaussianFilter as GaussianFilter
+    from opendp_optimal.budget import GpFilter as GpFilter
+    from opendp_optimal.budget import approximate_loss as approximate_loss
+    from opendp_optimal.budget import filter_context as filter_context
+    from opendp_optimal.budget import gaussian_delta as gaussian_delta
+    from opendp_optimal.budget import make_filter as make_filter
+    from opendp_optimal.budget import simple_loss as simple_loss
+    from opendp_optimal.extend import make_grid_gaussian as make_grid_gaussian
+    from opendp_optimal.extend import make_grid_laplace as make_grid_laplace
+    from opendp_optimal.extend import then_grid_gaussian as then_grid_gaussian
+    from opendp_optimal.extend import then_grid_laplace as then_grid_laplace
+    from opendp_optimal_geo.answer import Answer as Answer
+    from opendp_optimal_geo.answer import DensityMap as DensityMap
+    from opendp_optimal_geo.answer import Round as Round
+    from opendp_optimal_geo.audit import audit_looks as audit_looks
+    from opendp_optimal_geo.audit import audit_population as audit_population
+    from opendp_optimal_geo.audit import gaussian_power as gaussian_power
+    from opendp_optimal_geo.curator import Curator as Curator
+    from opendp_optimal_geo.look import Request as Request
+    from opendp_optimal_geo.population import Population as Population
+    from opendp_optimal_geo.projection import project as project
+    from opendp_optimal_geo.projection import unproject as unproject
+    from opendp_optimal_geo.protocol import LocalProtocol as LocalProtocol
+    from opendp_optimal_geo.protocol import Reply as Reply
+    from opendp_optimal_geo.protocol import Status as Status
+    from opendp_optimal_geo.query import KernelDensity as KernelDensity
+    from opendp_optimal_geo.query import Nearest as Nearest
+    from opendp_optimal_geo.query import Points as Points
+    from opendp_optimal_geo.query import RangeCount as RangeCount
+    from opendp_optimal_geo.radius import gaussian_radius as gaussian_radius
+    from opendp_optimal_geo.radius import laplace_radius as laplace_radius
+    from opendp_optimal_geo.region import rectangle as rectangle
+    from opendp_optimal_geo.region import threshold_shift as threshold_shift
+    from opendp_optimal_geo.schedule import Schedule as Schedule
+    from opendp_optimal_geo.schedule import even_rule as even_rule
+    from opendp_optimal_geo.schedule import saving_rule as saving_rule
+    from opendp_optimal_geo.schedule import spread_rule as spread_rule
+    from opendp_optimal_geo.score import DistanceTo as DistanceTo
+    from opendp_optimal_geo.score import SignedDistance as SignedDistance
+    from opendp_optimal_geo.transform import make_distance_to_point as make_distance_to_point
+    from opendp_optimal_geo.transform import make_projection as make_projection
+    from opendp_optimal_geo.transform import make_signed_distance as make_signed_distance
+    from opendp_optimal_geo.transform import projected_distance as projected_distance
+    from opendp_optimal_geo.transform import then_distance_to_point as then_distance_to_point
+    from opendp_optimal_geo.transform import then_projection as then_projection
+    from opendp_optimal_geo.transform import then_signed_distance as then_signed_distance
+
+    gaussian_noise = extend.gaussian_integers
+    laplace_noise = extend.laplace_integers
+    planar_laplace_noise = extend.laplace_vectors
+
+__getattr__, __dir__, __all__ = lazy_face(
+    __name__,
+    {
+        "opendp_optimal.budget": [
+            "ApproxGpFilter",
+            "BudgetError",
+            "CgpFilter",
+            "Filter",
+            "GaussianFilter",
+            "GpFilter",
+            "approximate_loss",
+            "filter_context",
+            "gaussian_delta",
+            "make_filter",
+            "simple_loss",
+        ],
+        "opendp_optimal.extend": [
+            "gaussian_integers as gaussian_noise",
+            "laplace_integers as laplace_noise",
+            "laplace_vectors as planar_laplace_noise",
+            "make_grid_gaussian",
+            "make_grid_laplace",
+            "then_grid_gaussian",
+            "then_grid_laplace",
+        ],
+        "opendp_optimal_geo.answer": ["Answer", "DensityMap", "Round"],
+        "opendp_optimal_geo.audit": ["audit_looks", "audit_population", "gaussian_power"],
+        "opendp_optimal_geo.curator": ["Curator"],
+        "opendp_optimal_geo.look": ["Request"],
+        "opendp_optimal_geo.population": ["Population"],
+        "opendp_optimal_geo.projection": ["project", "unproject"],
+        "opendp_optimal_geo.protocol": ["LocalProtocol", "Reply", "Status"],
+        "opendp_optimal_geo.query": ["KernelDensity", "Nearest", "Points", "RangeCount"],
+        "opendp_optimal_geo.radius": ["gaussian_radius", "laplace_radius"],
+        "opendp_optimal_geo.region": ["rectangle", "threshold_shift"],
+        "opendp_optimal_geo.schedule": ["Schedule", "even_rule", "saving_rule", "spread_rule"],
+        "opendp_optimal_geo.score": ["DistanceTo", "SignedDistance"],
+        "opendp_optimal_geo.transform": [
+            "make_distance_to_point",
+            "make_projection",
+            "make_signed_distance",
+            "projected_distance",
+            "then_distance_to_point",
+            "then_projection",
+            "then_signed_distance",
+        ],
+    },
+)
 
 enrol(plugin)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.budget.filters import CgpFilter, Filter, GpFilter, check_reach
+from opendp_optimal.budget import CgpFilter, Filter, GpFilter, check_reach
 from opendp_optimal.extend import (
     LARGEST_RATE,
     choice,

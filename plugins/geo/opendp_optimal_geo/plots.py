@@ -9,34 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from shapely.geometry.base import BaseGeometry
 
+from opendp_optimal.extend import new_figure, save_figure
 from opendp_optimal_geo.answer import Answer, DensityMap
 
 FloatArray = NDArray[np.float64]
-
-
-def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure as Canvas
-    except ImportError:  # pragma: no cover
-        raise ImportError(
-            "pictures need matplotlib: pip install opendp-optimal-geo[plot]"
-        ) from None
-    figure = Canvas(figsize=size, layout="constrained", dpi=130)
-    FigureCanvasAgg(figure)
-    return figure, figure.subplots(rows, columns, squeeze=False)
-
-
-def check_picture(path: Path) -> None:
-    """Refuse a file that no picture can be written to, before there is one.
-
-    :param path: file to write; the ending chooses the format
-    """
-    figure, _ = _figure(1, 1, (1.0, 1.0))
-    known = figure.canvas.get_supported_filetypes()
-    ending = path.suffix.lower().lstrip(".")
-    if ending and ending not in known:
-        raise ValueError(f"file ({path.name}) must end in one of {', '.join(sorted(known))}")
 
 
 def _outline(axis: Any, region: BaseGeometry) -> None:
@@ -58,8 +34,7 @@ def plot_count(path: Path, answer: Answer, region: BaseGeometry) -> None:
     :param answer: of a range count
     :param region: what was asked about
     """
-    figure, axes = _figure(1, 2, (11.0, 5.0))
-    where, when = axes[0]
+    figure, (where, when) = new_figure(11.0, 5.0, columns=2)
     _outline(where, region)
     where.set(aspect="equal", title=_title(answer))
     looks = [r.look for r in answer.rounds]
@@ -71,7 +46,7 @@ def plot_count(path: Path, answer: Answer, region: BaseGeometry) -> None:
     when.bar(looks, open_, bottom=decided, label="not decided", color="lightgrey")
     when.set(xlabel="look", ylabel="users asked", xticks=looks)
     when.legend(frameon=False, fontsize=8)
-    figure.savefig(path)
+    save_figure(figure, str(path))
 
 
 def plot_elimination(
@@ -89,8 +64,7 @@ def plot_elimination(
     :param limit: draw at most so many users
     """
     assert answer.decided_at is not None
-    figure, axes = _figure(1, 1, (7.5, 6.5))
-    axis = axes[0, 0]
+    figure, (axis,) = new_figure(7.5, 6.5)
     step = max(1, len(points) // limit)
     x, looks = points[::step], answer.decided_at[::step].astype(np.float64)
     rounds = len(answer.rounds)
@@ -119,7 +93,7 @@ def plot_elimination(
         title=f"{_title(answer)}; true points",
     )
     axis.legend(frameon=False, fontsize=8)
-    figure.savefig(path)
+    save_figure(figure, str(path))
 
 
 def plot_density(path: Path, density: DensityMap) -> None:
@@ -128,11 +102,11 @@ def plot_density(path: Path, density: DensityMap) -> None:
     :param path: file to write
     :param density: from :meth:`Population.density_map`
     """
-    figure, axes = _figure(1, 1, (7.5, 6.5))
+    figure, (axis,) = new_figure(7.5, 6.5)
     west, south, east, north = density.bounds
-    image = axes[0, 0].imshow(
+    image = axis.imshow(
         density.density, origin="lower", extent=(west, east, south, north), cmap="magma"
     )
-    figure.colorbar(image, ax=axes[0, 0], label="users per squared unit")
-    axes[0, 0].set_title(f"density from {density.answered} noisy points")
-    figure.savefig(path)
+    figure.colorbar(image, ax=axis, label="users per squared unit")
+    axis.set_title(f"density from {density.answered} noisy points")
+    save_figure(figure, str(path))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.budget.filters import (
+from opendp_optimal.budget import (
     ApproxGpFilter,
     CgpFilter,
     Filter,

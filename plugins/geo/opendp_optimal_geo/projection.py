@@ -12,10 +12,6 @@ from pyproj.exceptions import CRSError
 
 FloatArray = NDArray[np.float64]
 
-MERCATOR = "EPSG:3857"
-"""The projection of the paper's experiments. It stretches metres by 1/cos(latitude)."""
-
-
 FARTHEST = 2.0**27
 """Coordinates are clamped to this, which never moves points apart."""
 

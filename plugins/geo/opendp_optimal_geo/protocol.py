@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from opendp_optimal.budget.filters import Filter
+from opendp_optimal.budget import Filter
 from opendp_optimal.extend import fraction, require_features
 
 __all__ = ["LocalProtocol", "Reply", "Status"]

@@ -6,18 +6,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import opendp.prelude as dp
 from numpy.typing import NDArray
+from opendp.domains import atom_domain, vector_domain
+from opendp.metrics import absolute_distance, l2_distance, user_distance
+from opendp.mod import Domain, Metric, Transformation
 
-from opendp_optimal.exact.numbers import float_up
-from opendp_optimal.measure.space import space_of
-from opendp_optimal_geo._checks import location
-from opendp_optimal_geo._opendp import (
-    make_user_transformation,
-    metric_name,
-    partial,
-    user_distance,
-)
+from opendp_optimal.extend import float_up, make_transformation, space_of, to_then
 from opendp_optimal_geo.projection import FARTHEST, project_anywhere
 from opendp_optimal_geo.score import DistanceTo, Score, SignedDistance, score_error
 
@@ -32,9 +26,7 @@ __all__ = [
 ]
 
 
-def make_signed_distance(
-    input_domain: dp.Domain, input_metric: dp.Metric, region: Any
-) -> dp.Transformation:
+def make_signed_distance(input_domain: Domain, input_metric: Metric, region: Any) -> Transformation:
     """Return the signed distance to a region's boundary, negative inside: stability 1.
 
     The map adds what floating-point errors can add, 2^-16 of a unit at most.
@@ -43,6 +35,7 @@ def make_signed_distance(
     :param input_metric: ``l2_distance``
     :param region: a shapely Polygon or MultiPolygon
 
+    >>> import opendp.prelude as dp
     >>> dp.enable_features("contrib", "honest-but-curious")
     >>> from opendp_optimal_geo import rectangle
     >>> plane = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=2)
@@ -54,8 +47,8 @@ def make_signed_distance(
 
 
 def make_distance_to_point(
-    input_domain: dp.Domain, input_metric: dp.Metric, point: Any
-) -> dp.Transformation:
+    input_domain: Domain, input_metric: Metric, point: Any
+) -> Transformation:
     """Return the distance to a point: stability 1.
 
     The map adds what floating-point errors can add, 2^-16 of a unit per coordinate at most.
@@ -64,18 +57,16 @@ def make_distance_to_point(
     :param input_metric: ``l2_distance``
     :param point: as many coordinates
 
+    >>> import opendp.prelude as dp
     >>> dp.enable_features("contrib", "honest-but-curious")
     >>> plane = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=2)
     >>> make_distance_to_point(plane, dp.l2_distance(T=float), (3.0, 4.0))([0.0, 0.0])
     5.0
     """
-    location("point", point)
     return _make_score(input_domain, input_metric, DistanceTo(point))
 
 
-def _make_score(
-    input_domain: dp.Domain, input_metric: dp.Metric, score: Score
-) -> dp.Transformation:
+def _make_score(input_domain: Domain, input_metric: Metric, score: Score) -> Transformation:
     space = space_of(input_domain, input_metric)
     if space.norm != "l2" or space.size != score.dimension or space.integer:
         raise ValueError(
@@ -90,17 +81,17 @@ def _make_score(
     def function(data: Any) -> float:
         return float(score(_row(data, size, FARTHEST))[0])
 
-    return make_user_transformation(
+    return make_transformation(
         input_domain,
         input_metric,
-        dp.atom_domain(T=float, nan=False),
-        dp.absolute_distance(T=float),
+        atom_domain(T=float, nan=False),
+        absolute_distance(T=float),
         function,
         lambda d_in: float_up(Fraction(d_in) + slack),
     )
 
 
-def projected_distance(crs: str) -> dp.Metric:
+def projected_distance(crs: str) -> Metric:
     """Return the metric of longitude and latitude that is Euclidean after a projection.
 
     The distance of two points is that of what :func:`make_projection` makes of them: points that
@@ -108,13 +99,11 @@ def projected_distance(crs: str) -> dp.Metric:
 
     :param crs: projected coordinate system in metres
     """
-    metric: dp.Metric = user_distance(f"ProjectedDistance({crs})")
+    metric: Metric = user_distance(f"ProjectedDistance({crs})")
     return metric
 
 
-def make_projection(
-    input_domain: dp.Domain, input_metric: dp.Metric, crs: str
-) -> dp.Transformation:
+def make_projection(input_domain: Domain, input_metric: Metric, crs: str) -> Transformation:
     """Return the projection of (longitude, latitude) in degrees to metres.
 
     Every point has a place on the plane. Degrees out of range are clamped, a point that the system
@@ -125,6 +114,7 @@ def make_projection(
     :param input_metric: ``projected_distance(crs)``
     :param crs: projected coordinate system in metres, such as "EPSG:32618"
 
+    >>> import opendp.prelude as dp
     >>> dp.enable_features("contrib", "honest-but-curious")
     >>> plane = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=2)
     >>> t = make_projection(plane, projected_distance("EPSG:32618"), "EPSG:32618")
@@ -132,20 +122,18 @@ def make_projection(
     ([584482, 4505936], 10.0)
     """
     project_anywhere(0.0, 0.0, crs)
-    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=2)
+    domain = vector_domain(atom_domain(T=float, nan=False), size=2)
     if input_domain != domain:
         raise ValueError(f"input_domain ({input_domain}) must be vectors of two floats")
     if str(input_metric) != str(projected_distance(crs)):
-        raise ValueError(
-            f"input_metric ({metric_name(input_metric)}) must be projected_distance({crs!r})"
-        )
+        raise ValueError(f"input_metric ({input_metric}) must be projected_distance({crs!r})")
 
     def function(data: Any) -> NDArray[np.float64]:
         longitude, latitude = _row(data, 2, 180.0)[0].tolist()
         return project_anywhere(longitude, latitude, crs)
 
-    return make_user_transformation(
-        input_domain, input_metric, domain, dp.l2_distance(T=float), function, lambda d_in: d_in
+    return make_transformation(
+        input_domain, input_metric, domain, l2_distance(T=float), function, lambda d_in: d_in
     )
 
 
@@ -156,28 +144,6 @@ def _row(data: Any, size: int, limit: float) -> NDArray[np.float64]:
     return row
 
 
-def then_signed_distance(*args: Any, **kwargs: Any) -> Any:
-    """Return :func:`make_signed_distance` waiting for its input space, for use after ``>>``.
-
-    :param args: see :func:`make_signed_distance`
-    :param kwargs: see :func:`make_signed_distance`
-    """
-    return partial(lambda domain, metric: make_signed_distance(domain, metric, *args, **kwargs))
-
-
-def then_distance_to_point(*args: Any, **kwargs: Any) -> Any:
-    """Return :func:`make_distance_to_point` waiting for its input space, for use after ``>>``.
-
-    :param args: see :func:`make_distance_to_point`
-    :param kwargs: see :func:`make_distance_to_point`
-    """
-    return partial(lambda domain, metric: make_distance_to_point(domain, metric, *args, **kwargs))
-
-
-def then_projection(*args: Any, **kwargs: Any) -> Any:
-    """Return :func:`make_projection` waiting for its input space, for use after ``>>``.
-
-    :param args: see :func:`make_projection`
-    :param kwargs: see :func:`make_projection`
-    """
-    return partial(lambda domain, metric: make_projection(domain, metric, *args, **kwargs))
+then_signed_distance = to_then(make_signed_distance)
+then_distance_to_point = to_then(make_distance_to_point)
+then_projection = to_then(make_projection)

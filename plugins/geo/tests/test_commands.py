@@ -152,7 +152,7 @@ def test_the_host_finds_the_plugin():
 
     loaded = plugins.load()
     assert loaded.commands["geo"].distribution == "opendp-optimal-geo"
-    assert loaded.mechanisms["grid_gaussian"].distribution == "opendp-optimal-geo"
+    assert loaded.mechanisms["signed_distance"].distribution == "opendp-optimal-geo"
 
 
 @pytest.mark.parametrize("option", ["--map", "--map-with-true-points"])

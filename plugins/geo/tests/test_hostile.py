@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from opendp.mod import OpenDPException
 
 import opendp_optimal_geo as geo
+from opendp_optimal.measure.anatomy import as_gaussian
 from opendp_optimal_geo import (
     ApproxGpFilter,
     CgpFilter,
@@ -31,7 +32,6 @@ from opendp_optimal_geo import (
     projected_distance,
     rectangle,
 )
-from opendp_optimal_geo._opendp import as_gaussian
 from opendp_optimal_geo.elimination import KeepAll
 from opendp_optimal_geo.grid import steps
 from opendp_optimal_geo.projection import project_anywhere

@@ -1,5 +1,6 @@
 """Data goes one way: looks know no budgets, eliminations no people, and neither calls back."""
 
+import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -134,3 +135,20 @@ def test_an_engine_may_map_the_looks():
     found = np.sort(distance[list(answers[1].value)])
     assert (found - np.sort(distance)[:5] <= answers[1].error_bound).all()
     assert (people.spent <= 4e-3 * (1 + 1e-9)).all()
+
+
+@pytest.mark.process
+def test_importing_the_hooks_loads_no_geometry():
+    """Shapely and pyproj are loaded where they are used; the import enrols what the hook does."""
+    program = (
+        "import sys, opendp_optimal_geo\n"
+        "from opendp_optimal_geo import plugin\n"
+        "from opendp.context import constructors\n"
+        "names = []\n"
+        "plugin.opendp_optimal_register_mechanisms(lambda make, name: names.append(name))\n"
+        "assert names and set(names) <= set(constructors), names\n"
+        "from opendp_optimal_geo import commands\n"
+        "late = {'shapely', 'pyproj', 'scipy', 'sklearn', 'matplotlib'} & set(sys.modules)\n"
+        "assert not late, late\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
