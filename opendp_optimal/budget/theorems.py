@@ -32,6 +32,8 @@ _SPECIAL = 2.0**-42
 """More than the relative error of the special functions."""
 _WIDE = 40.0
 """So many standard deviations around the mean the chances of a binomial are computed one by one."""
+_MOST_RELEASES = 10**9
+"""Many more would need more memory than there is."""
 _SAFE = 1 + 1e-9
 """More than floats lose in a formula of a few operations."""
 
@@ -59,8 +61,8 @@ def composed_delta(epsilon: float, each_epsilon: float, each_delta: float, relea
         raise ValueError(f"each_epsilon ({each_epsilon!r}) must be finite and not negative")
     if not 0 <= each_delta <= 1:
         raise ValueError(f"each_delta ({each_delta!r}) must be in [0, 1]")
-    if index(releases) < 1:
-        raise ValueError(f"releases ({releases!r}) must be at least 1")
+    if not 1 <= index(releases) <= _MOST_RELEASES:
+        raise ValueError(f"releases ({releases!r}) must be in [1, {_MOST_RELEASES}]")
     beyond = _beyond(Fraction(epsilon), Fraction(each_epsilon), index(releases))
     if beyond == 0 and (each_delta == 0 or releases == 1):
         return float(each_delta)

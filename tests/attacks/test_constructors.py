@@ -14,6 +14,7 @@ from opendp_optimal import Loss, make_optimal_bounded_noise, make_optimal_noise
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.testing import audit
 from tests.attacks.mechanisms import REAL, VALUES, WHOLE
+from tests.attacks.mechanisms_more import BUILT, NOT_RELEASES
 
 dp.enable_features("contrib", "honest-but-curious")
 QUICK = settings(max_examples=60, suppress_health_check=list(HealthCheck))
@@ -261,8 +262,9 @@ def test_good_arguments_are_accepted():
             build(**good)
         except REFUSED as error:
             refused.append((build.__name__, str(error)[:80]))
-    # Mechanisms of plugins that are not for single floats.
-    assert {name for name, _ in refused} <= {"make_bounded_geometric", "make_optimal_mean"}, refused
+    # Mechanisms and transformations that are not for single floats.
+    others = {"make_bounded_geometric", "make_optimal_mean", *BUILT, *NOT_RELEASES}
+    assert {name for name, _ in refused} <= others, refused
 
 
 def test_every_public_constructor_is_in_the_table():

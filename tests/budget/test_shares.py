@@ -110,3 +110,9 @@ def test_the_terms_that_are_left_out_count(each, count, epsilon):
     found = composed_delta(epsilon, each, 0.0, count)
     truth = 0.0 if each * count <= epsilon else full(each, count, epsilon)
     assert truth * (1 - 1e-8) - 1e-15 <= found <= max(truth * (1 + 1e-6), truth + 1e-9)
+
+
+@pytest.mark.parametrize("releases", [0, -1, 10**9 + 1, 2**62])
+def test_how_many_releases_can_be_priced(releases):
+    with pytest.raises(ValueError, match=rf"releases \({releases}\) must be in"):
+        composed_delta(1.0, 0.1, 0.0, releases)
