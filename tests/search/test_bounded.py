@@ -26,6 +26,7 @@ from opendp_optimal.certify import channel as proofs
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.model.bounded import channel_above
 from opendp_optimal.model.channel import ChannelProgram
+from opendp_optimal.round.channel import private_rows
 from opendp_optimal.table.files.bounded import KIND as BOUNDED
 
 FIGURE = json.loads((Path(__file__).parents[1] / "golden" / "figure_3.json").read_text())
@@ -83,7 +84,7 @@ def test_never_worse_than_the_same_noise_for_all_on_the_same_lattice(epsilon, de
     assert ChannelProgram.of(problem).shortfalls(
         rows[: ChannelProgram.of(problem).cost.shape[0]]
     ).max() <= (delta * (1 + 1e-9) + 1e-12)
-    weights = proofs.private_rows(rows, problem)
+    weights = private_rows(rows, problem)
     units = 2.0 if loss == "l1" else 4.0
     assert float(proofs.expected_cost(weights, problem)) <= units * alike.upper * (1 + 1e-9)
     assert table.upper <= float(proofs.expected_cost(weights, problem)) * (1 + 1e-3)
