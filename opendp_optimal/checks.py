@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -159,6 +160,9 @@ def interval(
     :param names: what to call the ends in the message.
     """
     first, last = fraction(names[0], low), fraction(names[1], high)
+    for name, value in zip(names, (first, last), strict=True):
+        if abs(value) > sys.float_info.max:
+            raise ValueError(f"{name} must be at most {sys.float_info.max:.3g} in size")
     if not first < last:
         raise ValueError(f"{names[0]} ({low!r}) must be below {names[1]} ({high!r})")
     return first, last

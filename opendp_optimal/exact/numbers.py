@@ -95,6 +95,8 @@ def exp_down(x: Fraction, bits: int = BITS) -> Fraction:
     >>> 2.718281828 < exp_down(Fraction(1)) < 2.718281829
     True
     """
+    if 0 <= x < SMALL:
+        return 1 + x + x * x / 2 + x * x * x / 6  # close to e^x - 1, too
     if x > 0:
         # Beyond the farthest, a lower bound of something smaller is a lower bound too.
         return 1 / _exp_minus(min(x, Fraction(_FARTHEST)), bits, up=True)
@@ -118,6 +120,8 @@ def exp_up(x: Fraction, bits: int = BITS) -> Fraction:
 
 
 _FARTHEST = 1 << 20
+SMALL = Fraction(1, 1 << 30)
+"""Exponents below it are served by the first terms of the series."""
 
 
 def _exp_minus(x: Fraction, bits: int, *, up: bool) -> Fraction:
@@ -143,29 +147,6 @@ def _exp_minus(x: Fraction, bits: int, *, up: bool) -> Fraction:
         mantissa = -(-mantissa >> extra) if up else mantissa >> extra
         shift -= extra
     return Fraction(mantissa, 1 << shift) if shift >= 0 else Fraction(mantissa << -shift)
-
-
-def log_up(ratio: Fraction, distance: Fraction = Fraction(1)) -> float:
-    """The least float epsilon that is proved to satisfy e^(epsilon * distance) >= ratio.
-
-    :param ratio: a positive number; up to 1 the answer is 0
-    :param distance: a positive number
-
-    >>> log_up(Fraction(4), Fraction(1, 2)) - 2 * math.log(4) < 1e-15
-    True
-    """
-    if ratio <= 1:
-        return 0.0
-
-    def proved(epsilon: float) -> bool:
-        return exp_down(Fraction(epsilon) * distance) >= ratio
-
-    value = float_up(Fraction(math.log(ratio.numerator) - math.log(ratio.denominator)) / distance)
-    while not proved(value):
-        value = math.nextafter(value, math.inf)
-    while value > 0 and proved(below := math.nextafter(value, 0.0)):
-        value = below
-    return value
 
 
 def laplace_scale_up(epsilon: float) -> float:

@@ -43,12 +43,14 @@ if TYPE_CHECKING:
     from opendp_optimal.cli.terminal import writable as writable
     from opendp_optimal.exact.halving import largest as largest
     from opendp_optimal.exact.halving import least as least
+    from opendp_optimal.exact.logarithms import exp_reaches as exp_reaches
+    from opendp_optimal.exact.logarithms import log_near as log_near
+    from opendp_optimal.exact.logarithms import log_up as log_up
     from opendp_optimal.exact.numbers import exp_down as exp_down
     from opendp_optimal.exact.numbers import exp_up as exp_up
     from opendp_optimal.exact.numbers import float_down as float_down
     from opendp_optimal.exact.numbers import float_up as float_up
     from opendp_optimal.exact.numbers import laplace_scale_up as laplace_scale_up
-    from opendp_optimal.exact.numbers import log_up as log_up
     from opendp_optimal.files import check_output as check_output
     from opendp_optimal.files import csv_rows as csv_rows
     from opendp_optimal.files import read_regular as read_regular
@@ -80,6 +82,7 @@ if TYPE_CHECKING:
     from opendp_optimal.measure.waiting import defer as defer
     from opendp_optimal.measure.waiting import to_then as to_then
     from opendp_optimal.plugins import enrol as enrol
+    from opendp_optimal.problem.metric import direct_pairs as direct_pairs
     from opendp_optimal.problem.noise import MAX_EPSILON as MAX_EPSILON
     from opendp_optimal.problem.noise import MIN_DELTA as MIN_DELTA
     from opendp_optimal.problem.noise import MIN_EPSILON as MIN_EPSILON
@@ -137,13 +140,13 @@ __getattr__, __dir__, __all__ = lazy_face(
             "writable",
         ],
         "opendp_optimal.exact.halving": ["largest", "least"],
+        "opendp_optimal.exact.logarithms": ["exp_reaches", "log_near", "log_up"],
         "opendp_optimal.exact.numbers": [
             "exp_down",
             "exp_up",
             "float_down",
             "float_up",
             "laplace_scale_up",
-            "log_up",
         ],
         "opendp_optimal.files": ["check_output", "csv_rows", "read_regular", "write_whole"],
         "opendp_optimal.lazy": ["late", "lazy_face"],
@@ -167,6 +170,7 @@ __getattr__, __dir__, __all__ = lazy_face(
         "opendp_optimal.measure.space": ["INTEGER_RANGES", "Space", "space_of"],
         "opendp_optimal.measure.waiting": ["Deferred", "Postprocess", "defer", "to_then"],
         "opendp_optimal.plugins": ["enrol"],
+        "opendp_optimal.problem.metric": ["direct_pairs"],
         "opendp_optimal.problem.noise": ["MAX_EPSILON", "MIN_DELTA", "MIN_EPSILON"],
         "opendp_optimal.sample.integers": [
             "LARGEST_DIMENSION",

@@ -64,6 +64,12 @@ def solve_channel(
     chances, losses, distances = _checked(prior, loss, metric)
     _check_size(len(chances), len(losses), MOST_WEIGHTS if delta > 0 else MOST_PURE)
     request = ChannelRequest(chances, losses, distances, Fraction(exact), float(share))
+    for (x, z), exponent in zip(request.below.pairs.tolist(), request.below.high, strict=True):
+        if exponent > proofs.LARGEST_EPSILON:
+            raise ValueError(
+                f"metric: epsilon times the distance from {x} to {z} must be at most "
+                f"{proofs.LARGEST_EPSILON:g}"
+            )
     return best_channel(
         request,
         method=options.method,

@@ -14,7 +14,7 @@ import pytest
 
 pytestmark = pytest.mark.process
 
-PLUGINS = ["example", "learn", "select"]
+PLUGINS = ["bayes", "example", "learn", "select"]
 FACES = ["opendp_optimal", *(f"opendp_optimal_{name}" for name in PLUGINS)]
 HOOKS = [f"opendp_optimal_{name}.plugin" for name in PLUGINS]
 NOTHING_HEAVY = """

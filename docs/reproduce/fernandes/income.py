@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from opendp_optimal_bayes._checks import Floats, positive, whole
+from opendp_optimal.extend import positive, whole
 from opendp_optimal_bayes.constructions import laplace_excess_bound
 from opendp_optimal_bayes.noises import LaplaceNoise
+from opendp_optimal_bayes.numbers import Floats
 from opendp_optimal_bayes.optimal import optimal_channel
 
 FILES = {

@@ -4,58 +4,66 @@ A consumer with a prior and a loss decides after a private release. Here are the
 serve every such consumer best, the decision rules, and the least loss that is possible at all.
 """
 
-from opendp_optimal.measure.channel import make_optimal_channel, then_optimal_channel
-from opendp_optimal_bayes.channel import Channel, Hyper
-from opendp_optimal_bayes.clamp import Clamp, clamp
-from opendp_optimal_bayes.constructions import (
-    geometric_channel,
-    laplace_excess_bound,
-    pixelated_laplace_channel,
-    pixelated_prior,
-    step_geometric_channel,
-)
-from opendp_optimal_bayes.grid import Law, law_of
-from opendp_optimal_bayes.losses import bayes_risk, is_legal, loss_matrix
-from opendp_optimal_bayes.measure import (
-    make_bounded_geometric,
-    make_bounded_laplace,
-    register,
-    then_bounded_geometric,
-    then_bounded_laplace,
-)
-from opendp_optimal_bayes.optimal import OptimalChannel, optimal_channel
-from opendp_optimal_bayes.refinement import Refinement, refines
-from opendp_optimal_bayes.remapping import Remap, Rule, remap
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Channel",
-    "Clamp",
-    "Hyper",
-    "Law",
-    "OptimalChannel",
-    "Refinement",
-    "Remap",
-    "Rule",
-    "bayes_risk",
-    "clamp",
-    "geometric_channel",
-    "is_legal",
-    "laplace_excess_bound",
-    "law_of",
-    "loss_matrix",
-    "make_bounded_geometric",
-    "make_bounded_laplace",
-    "make_optimal_channel",
-    "optimal_channel",
-    "pixelated_laplace_channel",
-    "pixelated_prior",
-    "refines",
-    "register",
-    "remap",
-    "step_geometric_channel",
-    "then_bounded_geometric",
-    "then_bounded_laplace",
-    "then_optimal_channel",
-]
+from opendp_optimal.extend import enrol, lazy_face
+from opendp_optimal_bayes import plugin
 
-register()
+if TYPE_CHECKING:
+    from opendp_optimal.extend import make_optimal_channel as make_optimal_channel
+    from opendp_optimal.extend import then_optimal_channel as then_optimal_channel
+    from opendp_optimal_bayes.channel import Channel as Channel
+    from opendp_optimal_bayes.channel import Hyper as Hyper
+    from opendp_optimal_bayes.constructions import geometric_channel as geometric_channel
+    from opendp_optimal_bayes.constructions import laplace_excess_bound as laplace_excess_bound
+    from opendp_optimal_bayes.constructions import (
+        pixelated_laplace_channel as pixelated_laplace_channel,
+    )
+    from opendp_optimal_bayes.constructions import pixelated_prior as pixelated_prior
+    from opendp_optimal_bayes.constructions import step_geometric_channel as step_geometric_channel
+    from opendp_optimal_bayes.grid import Law as Law
+    from opendp_optimal_bayes.grid import law_of as law_of
+    from opendp_optimal_bayes.losses import bayes_risk as bayes_risk
+    from opendp_optimal_bayes.losses import is_legal as is_legal
+    from opendp_optimal_bayes.losses import loss_matrix as loss_matrix
+    from opendp_optimal_bayes.measure import make_bounded_geometric as make_bounded_geometric
+    from opendp_optimal_bayes.measure import make_bounded_laplace as make_bounded_laplace
+    from opendp_optimal_bayes.measure import then_bounded_geometric as then_bounded_geometric
+    from opendp_optimal_bayes.measure import then_bounded_laplace as then_bounded_laplace
+    from opendp_optimal_bayes.optimal import OptimalChannel as OptimalChannel
+    from opendp_optimal_bayes.optimal import optimal_channel as optimal_channel
+    from opendp_optimal_bayes.refinement import Refinement as Refinement
+    from opendp_optimal_bayes.refinement import refines as refines
+    from opendp_optimal_bayes.remapping import Clamp as Clamp
+    from opendp_optimal_bayes.remapping import Remap as Remap
+    from opendp_optimal_bayes.remapping import Rule as Rule
+    from opendp_optimal_bayes.remapping import clamp as clamp
+    from opendp_optimal_bayes.remapping import remap as remap
+
+__getattr__, __dir__, __all__ = lazy_face(
+    __name__,
+    {
+        "opendp_optimal.extend": ["make_optimal_channel", "then_optimal_channel"],
+        "opendp_optimal_bayes.channel": ["Channel", "Hyper"],
+        "opendp_optimal_bayes.constructions": [
+            "geometric_channel",
+            "laplace_excess_bound",
+            "pixelated_laplace_channel",
+            "pixelated_prior",
+            "step_geometric_channel",
+        ],
+        "opendp_optimal_bayes.grid": ["Law", "law_of"],
+        "opendp_optimal_bayes.losses": ["bayes_risk", "is_legal", "loss_matrix"],
+        "opendp_optimal_bayes.measure": [
+            "make_bounded_geometric",
+            "make_bounded_laplace",
+            "then_bounded_geometric",
+            "then_bounded_laplace",
+        ],
+        "opendp_optimal_bayes.optimal": ["OptimalChannel", "optimal_channel"],
+        "opendp_optimal_bayes.refinement": ["Refinement", "refines"],
+        "opendp_optimal_bayes.remapping": ["Clamp", "Remap", "Rule", "clamp", "remap"],
+    },
+)
+
+enrol(plugin)

@@ -19,12 +19,11 @@ from opendp_optimal.extend import (
     Request,
     additive_candidates,
 )
-from opendp_optimal_bayes.clamp import clamp
 from opendp_optimal_bayes.grid import MOST_PARTS, Law
 from opendp_optimal_bayes.measure import make_bounded_geometric, make_bounded_laplace
 from opendp_optimal_bayes.noises import GaussianNoise, LaplaceNoise, TableNoise
 from opendp_optimal_bayes.noises import Noise as Distribution
-from opendp_optimal_bayes.remapping import decision_rule, prior_weights, remap
+from opendp_optimal_bayes.remapping import clamp, decision_rule, prior_weights, remap
 
 MARGIN = 1e-9
 """By what part a bound is stated below what was computed: far above the errors of floats there."""

@@ -7,6 +7,7 @@ Rows are true answers, columns observations. Entries are exact fractions; losses
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -14,13 +15,45 @@ from typing import Any
 
 import numpy as np
 
-from opendp_optimal.arrays import frozen_array
-from opendp_optimal.problem.metric import direct_pairs
-from opendp_optimal_bayes._checks import Floats, distribution, floats, in_units, matrix, scaled
-from opendp_optimal_bayes.exact import exp_reaches, log_near, log_ratio_up
-from opendp_optimal_bayes.metric import Metric, distances_of
+from opendp_optimal.extend import (
+    chances,
+    direct_pairs,
+    exp_reaches,
+    frozen_array,
+    log_near,
+    log_up,
+    matrix,
+)
+from opendp_optimal_bayes.numbers import Floats, floats, in_units, scaled
 
 Row = tuple[Fraction, ...]
+
+Metric = Callable[[int, int], Any] | Sequence[Sequence[Any]]
+
+
+def distances_of(metric: Metric | None, size: int) -> list[list[Fraction]]:
+    """A metric as a table of exact distances, checked.
+
+    :param metric: a matrix, a function of two positions, or None for their difference
+    :param size: number of answers
+    """
+    if metric is None:
+        return [[Fraction(abs(x - z)) for z in range(size)] for x in range(size)]
+    if callable(metric):
+        table = [[metric(x, z) for z in range(size)] for x in range(size)]
+    else:
+        table = metric  # type: ignore[assignment]
+    exact = matrix("metric", table, size, size)
+    for x in range(size):
+        if exact[x][x] != 0:
+            raise ValueError(f"metric must be 0 from an answer to itself, not {exact[x][x]}")
+        for z in range(x):
+            if exact[x][z] < 0 or exact[x][z] != exact[z][x]:
+                raise ValueError(
+                    f"metric must be symmetric and not negative; it is {float(exact[x][z]):g} "
+                    f"from {x} to {z} and {float(exact[z][x]):g} back"
+                )
+    return exact
 
 
 @dataclass(frozen=True)
@@ -76,7 +109,7 @@ class Channel:
         if not table:
             raise ValueError("rows must not be empty")
         width = len(table[0]) if isinstance(table[0], list) else None
-        exact = tuple(distribution(f"row {i}", r, width) for i, r in enumerate(table))
+        exact = tuple(chances(f"row {i}", r, width) for i, r in enumerate(table))
         object.__setattr__(self, "rows", exact)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -111,7 +144,7 @@ class Channel:
 
         :param prior: chances of the answers
         """
-        weights = distribution("prior", prior, self.inputs)
+        weights = chances("prior", prior, self.inputs)
         return tuple(tuple(p * v for v in row) for p, row in zip(weights, self.rows, strict=True))
 
     def marginal(self, prior: Any) -> Row:
@@ -246,7 +279,7 @@ class Channel:
         # The largest first, by a guess: then it nearly always serves the others too.
         for ratio, d in sorted(found, key=lambda pair: log_near(pair[0]) / pair[1], reverse=True):
             if epsilon < math.inf and not exp_reaches(Fraction(epsilon) * d, ratio):
-                epsilon = log_ratio_up(ratio, d)
+                epsilon = log_up(ratio, d)
         return epsilon
 
     @cached_property
@@ -270,7 +303,7 @@ class Channel:
 
 
 def _floats_of(prior: Any, size: int) -> Floats:
-    return np.array([float(p) for p in distribution("prior", prior, size)])
+    return np.array([float(p) for p in chances("prior", prior, size)])
 
 
 def _times(a: Fraction, b: Fraction) -> Fraction:

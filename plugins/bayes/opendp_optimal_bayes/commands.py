@@ -6,31 +6,15 @@ Exit codes: 0 done, 1 failed (also a theorem that does not hold), 2 bad argument
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import click
 
-from opendp_optimal.cli.terminal import json_text
+from opendp_optimal.extend import CommandGroup, json_option, print_json
 
 
-class _Polite(click.Group):
-    """Turns a bad argument into a usage error (exit code 2) and a missing extra into a message."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except ValueError as error:
-            raise click.UsageError(str(error)) from None
-        except ImportError as error:
-            raise click.ClickException(str(error)) from None
-
-
-@click.group(name="bayes", cls=_Polite)
+@click.group(name="bayes", cls=CommandGroup)
 def bayes() -> None:
     """Bayesian consumers: channels in exact fractions, and which refines which."""
-
-
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def _fraction(text: str) -> Fraction:
@@ -43,14 +27,14 @@ def _fraction(text: str) -> Fraction:
 @bayes.command(name="geometric")
 @click.option("--n", type=int, required=True, help="Number of steps.")
 @click.option("--decay", required=True, help="exp(-epsilon) from 0 to 1, exactly: 1/16 for 2 ln 4.")
-@_json_option
+@json_option
 def geometric_command(n: int, decay: str, as_json: bool) -> None:
     """Print the N-step geometric mechanism in exact fractions."""
     from opendp_optimal_bayes.constructions import step_geometric_channel
 
     rows = step_geometric_channel(n, decay=_fraction(decay)).rows
     if as_json:
-        click.echo(json_text([[str(v) for v in row] for row in rows]))
+        print_json([[str(v) for v in row] for row in rows])
         return
     width = max(len(str(v)) for row in rows for v in row)
     for row in rows:
@@ -61,7 +45,7 @@ def geometric_command(n: int, decay: str, as_json: bool) -> None:
 @click.option("--n", type=int, default=4, show_default=True, help="Steps of the answers.")
 @click.option("--t", type=int, default=16, show_default=True, help="Pixels of the observations.")
 @click.option("--decay", default="1/65536", show_default=True, help="exp(-epsilon), exactly.")
-@_json_option
+@json_option
 def refine_command(n: int, t: int, decay: str, as_json: bool) -> int:
     """Show that truncated Laplace is the geometric mechanism, post-processed (Theorem 12).
 
@@ -78,23 +62,21 @@ def refine_command(n: int, t: int, decay: str, as_json: bool) -> int:
     laplace = pixelated_laplace_channel(n, t, decay=exact)
     there, back = refines(geometric, laplace), refines(laplace, geometric)
     if as_json:
-        click.echo(
-            json_text(
-                {
-                    "n": n,
-                    "t": t,
-                    "decay": str(exact),
-                    "holds": bool(there),
-                    "residual": str(there.residual),
-                    "witness": [[str(v) for v in row] for row in there.witness.rows]
-                    if there.witness
-                    else None,
-                    "converse": bool(back),
-                    "separated_by": None
-                    if back.loss_a is None or back.loss_b is None
-                    else float(back.loss_a - back.loss_b),
-                }
-            )
+        print_json(
+            {
+                "n": n,
+                "t": t,
+                "decay": str(exact),
+                "holds": bool(there),
+                "residual": str(there.residual),
+                "witness": [[str(v) for v in row] for row in there.witness.rows]
+                if there.witness
+                else None,
+                "converse": bool(back),
+                "separated_by": None
+                if back.loss_a is None or back.loss_b is None
+                else float(back.loss_a - back.loss_b),
+            }
         )
     else:
         kind = "exactly" if there.residual == 0 else f"to within {float(there.residual):.3g}"

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from opendp_optimal_bayes._checks import distribution, fraction, positive, whole
+from opendp_optimal.extend import chances, fraction, positive, whole
 from opendp_optimal_bayes.channel import Channel
-from opendp_optimal_bayes.exact import root
 
 _MOST_BITS = 4096
 _MOST_STEPS = 4096
@@ -138,7 +137,7 @@ def pixelated_prior(prior: Callable[[float], float], n: int) -> tuple[Fraction, 
         raise ValueError(f"prior ({prior!r}) must be a cumulative distribution function")
     at = [0.0, *(float(prior(k / n)) for k in range(1, n)), 1.0]
     parts = [Fraction(b) - Fraction(a) for a, b in itertools.pairwise(at)]
-    return distribution("prior", [*parts, Fraction(0)], n + 1)
+    return chances("prior", [*parts, Fraction(0)], n + 1)
 
 
 def _steps(name: str, value: Any) -> int:
@@ -173,4 +172,30 @@ def _decay(epsilon: Any, decay: Any) -> Fraction:
 def _step(epsilon: Any, decay: Any, steps: int) -> Fraction:
     if decay is None:
         return _decay(None if epsilon is None else positive("epsilon", epsilon) / steps, None)
-    return root(_decay(epsilon, decay), steps)
+    return _root(_decay(epsilon, decay), steps)
+
+
+def _root(value: Fraction, degree: int) -> Fraction:
+    """The root of a fraction: exact where it is rational, the nearest float's fraction otherwise.
+
+    :param value: above 0
+    :param degree: which root
+
+    >>> _root(Fraction(1, 16), 4)
+    Fraction(1, 2)
+    """
+    parts = [_whole_root(n, degree) for n in (value.numerator, value.denominator)]
+    if None not in parts:
+        return Fraction(parts[0], parts[1])  # type: ignore[arg-type]
+    return Fraction(math.exp((math.log(value.numerator) - math.log(value.denominator)) / degree))
+
+
+def _whole_root(n: int, degree: int) -> int | None:
+    low, high = 0, 1 << (n.bit_length() // degree + 1)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if middle**degree <= n:
+            low = middle
+        else:
+            high = middle - 1
+    return low if low**degree == n else None

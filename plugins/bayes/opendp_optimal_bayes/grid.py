@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import opendp.prelude as dp
 
-from opendp_optimal.table import NoiseTable
-from opendp_optimal_bayes._checks import Floats, interval
-from opendp_optimal_bayes._opendp import description
+from opendp_optimal import NoiseTable
+from opendp_optimal.extend import interval
 from opendp_optimal_bayes.noises import GaussianNoise, LaplaceNoise, Noise, TableNoise
+from opendp_optimal_bayes.numbers import Floats
 
 MOST_ANSWERS = 4096
 MOST_PARTS = 1024
@@ -139,7 +139,7 @@ def law_of(measurement: dp.Measurement, bounds: tuple[Any, Any] | None = None) -
     known = getattr(inner, "law", None)
     if isinstance(known, Law):
         return known
-    name, given = description(inner)
+    name, given = _made(inner)
     found = _noise(inner, name, given)
     if found is None:
         raise ValueError(
@@ -163,11 +163,17 @@ def carrier_of(measurement: dp.Measurement) -> str:
 def _mechanism(measurement: dp.Measurement) -> dp.Measurement:
     """What is behind transformations."""
     while not isinstance(getattr(measurement, "law", None), Law):
-        name, given = description(measurement)
+        name, given = _made(measurement)
         if name != "make_chain_mt":
             break
         measurement = given["measurement1"]
     return measurement
+
+
+def _made(measurement: dp.Measurement) -> tuple[str, dict[str, Any]]:
+    """The constructor of a measurement and its arguments, as OpenDP remembers them."""
+    made = getattr(measurement, "__opendp_dict__", {})
+    return str(made.get("__function__", "")), dict(made.get("__kwargs__", {}))
 
 
 def _noise(

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from opendp_optimal.losses.base import Loss, loss_of
-from opendp_optimal_bayes._checks import fraction, matrix
+from opendp_optimal.extend import Loss, fraction, loss_of, matrix
 
 LossLike = str | Loss | Callable[[Any, Any], Any] | Sequence[Sequence[Any]]
 

@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import opendp.prelude as dp
 
-from opendp_optimal.exact.numbers import float_down, float_up
-from opendp_optimal.measure.space import INTEGER_RANGES, Space, space_of
-from opendp_optimal_bayes._checks import interval, positive, whole
-from opendp_optimal_bayes._opendp import (
-    enroll,
+from opendp_optimal.extend import (
+    INTEGER_RANGES,
+    Space,
+    float_down,
+    float_up,
+    interval,
+    laplace_scale_up,
     make_transformation,
-    partial,
-    pure_function,
+    positive,
+    postprocess,
     require_features,
+    space_of,
+    to_then,
+    whole,
 )
 from opendp_optimal_bayes.grid import Law
 from opendp_optimal_bayes.noises import LaplaceNoise
@@ -62,26 +66,18 @@ def make_bounded_geometric(
         least, most = INTEGER_RANGES[space.carrier]
         if value.denominator != 1 or not least <= value <= most:
             raise ValueError(f"{name} ({value}) must be an integer of the type {space.carrier}")
-    scale = laplace_scale(positive("epsilon", epsilon))
+    scale = _scale(epsilon)
     start, end = int(low), int(high)
-    clamp = pure_function(lambda y: start if y < start else min(y, end), space.carrier)
     if space.carrier in NATIVE:
         noisy = dp.m.make_laplace(input_domain, input_metric, scale=scale)
     else:
         noisy = _widened(input_domain, input_metric, space) >> dp.m.then_laplace(scale)
-    measurement: dp.Measurement = noisy >> clamp
+    measurement = postprocess(noisy, lambda y: start if y < start else min(y, end), space.carrier)
     measurement.law = Law(low, high, True, LaplaceNoise(1.0 / scale))
     return measurement
 
 
-def then_bounded_geometric(lo: int, hi: int, epsilon: float) -> Any:
-    """Chain :func:`make_bounded_geometric` after a transformation or a metric space.
-
-    :param lo: smallest answer
-    :param hi: largest answer
-    :param epsilon: privacy loss for each step of 1
-    """
-    return partial(lambda domain, metric: make_bounded_geometric(domain, metric, lo, hi, epsilon))
+then_bounded_geometric = to_then(make_bounded_geometric)
 
 
 def make_bounded_laplace(
@@ -119,44 +115,20 @@ def make_bounded_laplace(
     if space.integer:
         raise ValueError(f"input_domain ({input_domain}) must hold floats")
     low, high = interval(lo, hi)
-    scale = laplace_scale(positive("epsilon", epsilon))
+    scale = _scale(epsilon)
     start, end = float_up(low), float_down(high)
     if space.carrier == "f32":
         start, end = _inner_f32(start, end)
-    clamp = pure_function(lambda y: start if y < start else min(y, end), space.carrier)
     grid = None if k is None else whole("k", k, least=-1074)
     if grid is not None and grid > 1023:
         raise ValueError(f"k ({k}) must be at most 1023: the grid is made of floats")
     noisy = dp.m.make_laplace(input_domain, input_metric, scale=scale, k=grid)
-    measurement: dp.Measurement = noisy >> clamp
+    measurement = postprocess(noisy, lambda y: start if y < start else min(y, end), space.carrier)
     measurement.law = Law(low, high, False, LaplaceNoise(1.0 / scale))
     return measurement
 
 
-def then_bounded_laplace(lo: float, hi: float, epsilon: float, *, k: int | None = None) -> Any:
-    """Chain :func:`make_bounded_laplace` after a transformation or a metric space.
-
-    :param lo: smallest answer
-    :param hi: largest answer
-    :param epsilon: privacy loss for each unit of distance
-    :param k: the grid is 2^k; None for the finest
-    """
-    return partial(
-        lambda domain, metric: make_bounded_laplace(domain, metric, lo, hi, epsilon, k=k)
-    )
-
-
-def laplace_scale(epsilon: float) -> float:
-    """The smallest float scale at which Laplace noise loses at most epsilon for each unit.
-
-    :param epsilon: privacy loss per unit of distance
-    """
-    scale = 1.0 / epsilon
-    if not math.isfinite(scale):
-        raise ValueError(f"epsilon ({epsilon}) must have a finite reciprocal")
-    while Fraction(scale) * Fraction(epsilon) < 1:
-        scale = math.nextafter(scale, math.inf)
-    return scale
+then_bounded_laplace = to_then(make_bounded_laplace)
 
 
 def _inner_f32(lo: float, hi: float) -> tuple[float, float]:
@@ -173,10 +145,11 @@ def _inner_f32(lo: float, hi: float) -> tuple[float, float]:
     return start, end
 
 
-def register() -> None:
-    """Add the constructors to the Context API; calling it again changes nothing."""
-    enroll(make_bounded_geometric, "bounded_geometric")
-    enroll(make_bounded_laplace, "bounded_laplace")
+def _scale(epsilon: float) -> float:
+    scale = laplace_scale_up(positive("epsilon", epsilon))
+    if not math.isfinite(scale):
+        raise ValueError(f"epsilon ({epsilon}) must have a finite reciprocal")
+    return scale
 
 
 def _scalar(input_domain: dp.Domain, input_metric: dp.Metric) -> Space:

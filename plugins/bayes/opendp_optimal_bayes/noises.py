@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 from scipy.special import ndtr
 
-from opendp_optimal.table import NoiseTable
-from opendp_optimal_bayes._checks import Floats
+from opendp_optimal import NoiseTable
+from opendp_optimal_bayes.numbers import Floats
 
 _RARE = 1e-12
 

@@ -14,23 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.arrays import Frozen
-from opendp_optimal.certify.channel import ChannelDual
-from opendp_optimal.certify.noise import TOTAL
-from opendp_optimal.errors import CertificateError
-from opendp_optimal.problem.channel import ChannelProblem, ChannelRequest
-from opendp_optimal.search.channel import MOST_PURE, best_channel
-from opendp_optimal.table.channel import ChannelTable
-from opendp_optimal_bayes._checks import distribution, fraction, matrix
-from opendp_optimal_bayes.channel import Channel
-from opendp_optimal_bayes.metric import Metric, distances_of
+from opendp_optimal import CertificateError, ChannelTable, solve_channel
+from opendp_optimal.extend import chances, fraction, matrix
+from opendp_optimal_bayes.channel import Channel, Metric, distances_of
 
-MOST_ENTRIES = MOST_PURE
+MOST_ENTRIES = 40_000
+_TOTAL = 1 << 62
+"""What each row of weights adds up to."""
 _LARGEST = 64.0
 
 
 @dataclass(frozen=True, eq=False)
-class OptimalChannel(Frozen):
+class OptimalChannel:
     """A private channel for one consumer, and the proof that hardly any other serves better.
 
     :param table: the channel in integers, what was asked, and the proofs
@@ -44,12 +39,12 @@ class OptimalChannel(Frozen):
         return self.table.weights
 
     @property
-    def dual(self) -> ChannelDual:
+    def dual(self) -> Any:
         """Prices that prove the lower bound."""
         return self.table.dual
 
     @property
-    def problem(self) -> ChannelProblem:
+    def problem(self) -> Any:
         """What was asked, in integers."""
         return self.table.above
 
@@ -78,7 +73,7 @@ class OptimalChannel(Frozen):
     def channel(self) -> Channel:
         """The channel from answers to actions, exactly."""
         return Channel(
-            tuple(tuple(Fraction(w, TOTAL) for w in row) for row in self.weights.tolist())
+            tuple(tuple(Fraction(w, _TOTAL) for w in row) for row in self.weights.tolist())
         )
 
     @property
@@ -142,10 +137,10 @@ def optimal_channel(
     True
     >>> best.verify()
     """
-    chances = distribution("prior", prior)
-    size = len(chances)
+    weights = chances("prior", prior)
+    size = len(weights)
     table = matrix("loss", loss, None, size)
-    if not 0 < (exact := fraction("epsilon", epsilon)) <= _LARGEST:
+    if not 0 < fraction("epsilon", epsilon) <= _LARGEST:
         raise ValueError(f"epsilon ({epsilon!r}) must be above 0 and at most {_LARGEST:g}")
     distances = distances_of(metric, size)
     if size * len(table) > MOST_ENTRIES:
@@ -154,10 +149,4 @@ def optimal_channel(
         )
     if size == 1:
         raise ValueError("prior (of length 1) must have at least 2 chances")
-    request = ChannelRequest(chances, tuple(map(tuple, table)), tuple(map(tuple, distances)), exact)
-    for (x, z), exponent in zip(request.below.pairs.tolist(), request.below.high, strict=True):
-        if exponent > _LARGEST:
-            raise ValueError(
-                f"metric: epsilon times the distance from {x} to {z} must be at most {_LARGEST:g}"
-            )
-    return OptimalChannel(best_channel(request, progress=progress))
+    return OptimalChannel(solve_channel(weights, table, epsilon, distances, progress=progress))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from opendp_optimal.hookspecs import hookimpl
+from opendp_optimal import hookimpl
+from opendp_optimal.extend import late
 
 
 @hookimpl
@@ -14,10 +15,8 @@ def opendp_optimal_register_mechanisms(register: Callable[..., None]) -> None:
 
     :param register: given by the host
     """
-    from opendp_optimal_bayes.measure import make_bounded_geometric, make_bounded_laplace
-
-    register(make_bounded_geometric)
-    register(make_bounded_laplace)
+    for name in ("bounded_geometric", "bounded_laplace"):
+        register(late(f"opendp_optimal_bayes.measure:make_{name}"), name=name)
 
 
 @hookimpl

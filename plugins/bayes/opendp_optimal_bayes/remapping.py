@@ -13,12 +13,19 @@ from typing import Any
 import numpy as np
 import opendp.prelude as dp
 
-from opendp_optimal.losses.base import Loss, loss_of
-from opendp_optimal_bayes._checks import Floats, distribution, floats, fraction
-from opendp_optimal_bayes._opendp import pure_function
-from opendp_optimal_bayes.grid import Law, law_of
+from opendp_optimal.extend import (
+    INTEGER_RANGES,
+    Loss,
+    Postprocess,
+    chances,
+    fraction,
+    interval,
+    loss_of,
+    postprocess,
+)
+from opendp_optimal_bayes.grid import Law, carrier_of, law_of
 from opendp_optimal_bayes.losses import LossLike, loss_matrix
-from opendp_optimal_bayes.waiting import Waiting
+from opendp_optimal_bayes.numbers import Floats, floats
 
 Prior = Sequence[Any] | Callable[[float], float]
 
@@ -101,8 +108,8 @@ def prior_weights(law: Law, prior: Prior | None) -> Floats:
             raise ValueError("prior must be a density: finite, not negative, not 0 everywhere")
         return np.asarray(density / density.sum())
     if law.integer:
-        return np.array([float(p) for p in distribution("prior", prior, len(answers))])
-    parts = np.array([float(p) for p in distribution("prior", prior)])
+        return np.array([float(p) for p in chances("prior", prior, len(answers))])
+    parts = np.array([float(p) for p in chances("prior", prior)])
     # A histogram over equal parts of the interval, spread evenly within each.
     edges = np.linspace(0.0, 1.0, len(answers) + 1)
     steps = np.linspace(0.0, 1.0, len(parts) + 1)
@@ -110,7 +117,7 @@ def prior_weights(law: Law, prior: Prior | None) -> Floats:
     return np.asarray(np.diff(gathered) / np.diff(gathered).sum())
 
 
-class Remap(Waiting):
+class Remap(Postprocess):
     """A decision rule that waits for its mechanism: ``measurement >> remap(prior, loss)``."""
 
     _type_ = dp.Measurement._type_
@@ -132,7 +139,7 @@ class Remap(Waiting):
         :param measurement: the mechanism to decide after
         """
         rule = self._build(measurement)
-        chained: dp.Measurement = measurement >> pure_function(rule, _type_of(rule.decisions))
+        chained = postprocess(measurement, rule, _type_of(rule.decisions))
         chained.rule = rule
         return chained
 
@@ -205,3 +212,49 @@ def _costs(loss: LossLike, actions: Floats, law: Law) -> Floats:
 def _number(value: Fraction) -> float | int:
     """A float, or an integer where no float is the same."""
     return int(value) if value.denominator == 1 and float(value) != value else float(value)
+
+
+class Clamp(Postprocess):
+    """A clamp that waits for its mechanism: ``measurement >> clamp(lo, hi)``."""
+
+    _type_ = dp.Measurement._type_
+
+    def __init__(self, lo: Any, hi: Any) -> None:
+        """Remember the ends."""
+        self._ends = interval(lo, hi)
+
+    def after(self, measurement: dp.Measurement) -> dp.Measurement:
+        """Clamp the releases of a measurement.
+
+        :param measurement: noise on a single number
+        """
+        low, high = self._ends
+        if not law_of(measurement, self._ends).integer:
+            start, end = float(low), float(high)
+            return postprocess(measurement, lambda y: min(max(y, start), end), "f64")
+        if low.denominator != 1 or high.denominator != 1:
+            raise ValueError(f"lo ({low}) and hi ({high}) must be integers after integer noise")
+        # Releases are integers of their type, whatever the bounds: so is what is kept of them.
+        carrier = carrier_of(measurement)
+        least, most = INTEGER_RANGES[carrier]
+        first, last = max(int(low), least), min(int(high), most)
+        if first > last:
+            raise ValueError(f"lo ({low}) and hi ({high}) must leave integers of {carrier}")
+        kind = "i64" if last < 2**63 else "u64"
+        return postprocess(measurement, lambda y: min(max(y, first), last), kind)
+
+
+def clamp(lo: Any, hi: Any) -> Clamp:
+    """Keep the releases of noise within bounds: ``measurement >> clamp(lo, hi)``.
+
+    :param lo: smallest answer
+    :param hi: largest answer
+
+    >>> import opendp.prelude as dp
+    >>> dp.enable_features("contrib")
+    >>> space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
+    >>> meas = dp.m.make_gaussian(*space, scale=100.0) >> clamp(0, 10)
+    >>> 0 <= meas(5) <= 10
+    True
+    """
+    return Clamp(lo, hi)

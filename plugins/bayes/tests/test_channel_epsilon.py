@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opendp_optimal.exact.logarithms import exp_reaches, log_up
+from opendp_optimal.exact.numbers import exp_down
 from opendp_optimal_bayes import Channel
-from opendp_optimal_bayes.exact import exp_down, exp_reaches, log_ratio_up
 
 
 @st.composite
@@ -69,7 +70,7 @@ def test_rows_that_hardly_differ_are_not_called_equal():
     st.fractions(Fraction(1, 10**9), 10**9),
 )
 def test_logarithms_of_ratios_near_one(excess, distance):
-    epsilon = log_ratio_up(1 + excess, distance)
+    epsilon = log_up(1 + excess, distance)
     assert exp_reaches(Fraction(epsilon) * distance, 1 + excess)
     if epsilon > 0:
         assert not exp_reaches(Fraction(math.nextafter(epsilon, 0.0)) * distance, 1 + excess)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import opendp_optimal_bayes as bayes
-from opendp_optimal_bayes.measure import laplace_scale
+from opendp_optimal.exact.numbers import laplace_scale_up as laplace_scale
 
 FALSE_ALARM = 1e-6
 
@@ -118,10 +118,6 @@ def test_context():
     assert 0.0 <= query.release() <= 100.0
 
 
-def test_registering_again_changes_nothing():
-    bayes.register()
-
-
 def test_clamp(line, integers):
     meas = dp.m.make_gaussian(*line, scale=5.0) >> bayes.clamp(0.0, 1.0)
     assert {0.0, 1.0} <= {meas(0.5) for _ in range(100)}
@@ -138,7 +134,7 @@ def test_clamp(line, integers):
         ((6, 5, 1.0), r"lo \(6\) must be below hi \(5\)"),
         ((0.5, 5, 1.0), r"lo \(1/2\) must be an integer"),
         ((0, 2**40, 1.0), "must be an integer of the type i32"),
-        ((0, 5, 0.0), r"epsilon \(0.0\) must be above 0"),
+        ((0, 5, 0.0), r"epsilon \(0.0\) must be positive"),
         ((0, 5, math.inf), r"epsilon \(inf\) must be finite"),
         ((0, 5, "1"), r"epsilon \('1'\) must be a number"),
         ((0, 5, 1e-320), "must have a finite reciprocal"),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opendp_optimal import Loss, make_optimal_noise
+from opendp_optimal.exact.numbers import exp_down
 from opendp_optimal_bayes import (
     clamp,
     geometric_channel,
@@ -20,7 +21,6 @@ from opendp_optimal_bayes import (
     optimal_channel,
     remap,
 )
-from opendp_optimal_bayes.exact import exp_down
 from opendp_optimal_bayes.grid import Law
 from opendp_optimal_bayes.noises import GaussianNoise, LaplaceNoise
 from opendp_optimal_bayes.remapping import decision_rule, prior_weights
