@@ -124,7 +124,8 @@ def against_peer(regime: dict[str, Any], bins: int, tolerance: float = 1e-4) -> 
         low=ENDS[0],
         high=ENDS[1],
     )
-    program = model.above(problem, model.lattice_above(problem, bins // 2, bins)).program()
+    lattice = model.lattice_above(problem, bins // 2, bins)
+    program = ChannelProgram.of(model.above(problem, lattice))
     started = time.perf_counter()
     own = solve_interior(program, tolerance=tolerance)
     middle = time.perf_counter()
