@@ -105,10 +105,19 @@ class NoiseProblem:
         epsilon = self.epsilon
         end = support_radius(epsilon, min(self.delta, self.impossible or 1.0))
         unwind = math.log1p(end * math.expm1(epsilon)) / epsilon
-        # An uneven loss pushes the noise to one side, not further than to where all of it is there.
-        most = max(end, math.log(1e3) / epsilon)
-        lean = 0.0 if self.folded else min(self.loss.lean / epsilon, most)
+        lean = 0.0 if self.folded else self._lean(end)
         return end + lean + min(1.25, 0.35 * epsilon), end + lean + 0.25 + unwind / 2
+
+    def _lean(self, end: float) -> float:
+        """How far an uneven loss pushes the noise to one side, in sensitivities.
+
+        Not further than to where all of it lies on that side. Noise that falls on each side of 0
+        cannot go there: it becomes flat on the cheap side instead, which takes more room.
+        """
+        if self.monotone:
+            flat = math.sqrt(2) * math.exp(min(self.loss.lean, 600.0) / 2)
+            return min(flat / self.epsilon, 4 * end)
+        return min(self.loss.lean / self.epsilon, max(end, math.log(1e3) / self.epsilon))
 
     def radii(self, cells: int) -> tuple[int, int]:
         """The same as numbers of lattice cells."""

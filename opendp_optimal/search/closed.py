@@ -15,6 +15,7 @@ and the bound is close.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -39,7 +40,14 @@ from opendp_optimal.model.noise import (
 )
 from opendp_optimal.problem.noise import NoiseProblem, support_radius
 from opendp_optimal.round.noise import private_weights, round_prices, round_weights
-from opendp_optimal.search.sizing import aligned, fine_cells, first_cells, most_cells
+from opendp_optimal.search.sizing import (
+    MOST_SECONDS,
+    aligned,
+    fine_cells,
+    first_cells,
+    most_cells,
+    seconds,
+)
 from opendp_optimal.table.noise import MOST_CELLS, NoiseTable
 
 Progress = Callable[[str], None]
@@ -53,6 +61,10 @@ _LONGEST_BLOCK = 16_384
 _MOST_PRICES = 500_000
 _MOST_POINTS = 20_000
 """Of truncated Laplace noise."""
+_MOST_WEIGHTS = 400_000
+"""Of a truncated staircase whose lattice is not given."""
+_LONGEST_COST = 1 << 16
+"""Points that the highest step is chosen with: where epsilon is small it hardly matters."""
 _MOST_TERMS = 300_000
 _SMALL_EPSILON = 0.02
 """Programmes with more terms (ten times more from this epsilon on, where smaller shifts matter
@@ -78,15 +90,20 @@ def pure_table(
         )
     close = replace(problem, delta=tiny)
     fixed = problem.integer_sensitivity
-    limit = fixed or most_cells(close)
+    limit = fixed or most_cells(close, programmes=1)
     count = fixed or min(limit, first_cells(close, gap))
+    best: NoiseTable | None = None
     while True:
         progress(f"{count} cells per sensitivity")
         on = fixed or aligned(close, count)[1]
         dual = _prices(close, on, run)
-        table = _staircase_table(problem, fixed or _fine(problem, count), dual)
-        if table.gap <= gap or count >= limit:
+        if dual is None and best is not None:
+            return best
+        prices = dual or one_shift(close, fixed or 1)
+        table = _staircase_table(problem, fixed or _fine(problem, count), prices)
+        if table.gap <= gap or count >= limit or dual is None:
             return table
+        best = table
         count = min(
             limit, max(count + 1, math.ceil(1.1 * count * math.sqrt(min(table.gap / gap, 16.0))))
         )
@@ -94,15 +111,16 @@ def pure_table(
 
 def _prices(
     close: NoiseProblem, cells: int, run: Callable[[LatticeProgram], LatticeSolution]
-) -> DualCertificate:
-    """Prices that a solver finds or, where that would take too long, those of one shift."""
+) -> DualCertificate | None:
+    """Prices that a solver finds; None where it finds none, or would take too long."""
     _, radius = close.radii(cells)
-    if cells * (radius + cells) > _MOST_TERMS * (1 if close.epsilon < _SMALL_EPSILON else 10):
-        return one_shift(close, close.integer_sensitivity or 1)
+    most = _MOST_TERMS * (1 if close.epsilon < _SMALL_EPSILON else 10)
+    if cells * (radius + cells) > most or seconds(close, cells) > 2 * MOST_SECONDS:
+        return None
     try:
         return priced(close, run(program_below(close, cells)), cells)
     except SolverError:
-        return one_shift(close, close.integer_sensitivity or 1)
+        return None
 
 
 def one_shift(problem: NoiseProblem, cells: int) -> DualCertificate:
@@ -138,7 +156,7 @@ def _fine(problem: NoiseProblem, cells: int) -> int:
 
 
 def _staircase_table(problem: NoiseProblem, cells: int, dual: DualCertificate) -> NoiseTable:
-    reach = cells * min(4000, math.ceil(12 / problem.epsilon) + 2)
+    reach = cells * min(4000, math.ceil(12 / problem.epsilon) + 2, max(3, _LONGEST_COST // cells))
     cost = problem.cost(cells, reach)
     top = best_top(problem.epsilon, cells, floats(cost.upper, cost.denominator), reach)
     for attempt in range(40):
@@ -294,18 +312,26 @@ def _laplace_masses(epsilon: float, delta: float, cells: int) -> Floats:
 def with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTable | None:
     """A truncated staircase on a very fine lattice, if it is better than what was found.
 
-    Where no prices were found either, it is certified by none: its lower bound is that of the loss.
+    Where nothing was found, it comes with the prices of the largest shift alone.
     """
-    if problem.support is not None or problem.impossible is not None:
+    if best is not None and (problem.support is not None or problem.impossible is not None):
         return best
-    cells = problem.integer_sensitivity or min(_FINEST, fine_cells(problem))
+    tail = min(problem.delta, problem.impossible or 1.0)
+    length = support_radius(problem.epsilon, tail) + 1
+    most = max(1, int(_MOST_WEIGHTS / (2 * length)))
+    cells = problem.integer_sensitivity or min(_FINEST, fine_cells(problem), most)
     cost = problem.cost(cells, cells * 3)
     values = floats(cost.upper, cost.denominator)
     top = best_top(problem.epsilon, cells, values, cells * 3)
-    radius = truncation_radius(problem.epsilon, problem.delta * 0.999, cells, top)
+    radius = truncation_radius(problem.epsilon, tail * 0.999, cells, top)
+    if problem.support is not None:
+        whole_cells = (
+            problem.support if problem.kind == "integer" else problem.support * cells - 0.5
+        )
+        radius = max(1, min(radius, math.floor(whole_cells)))
     for margin in _MARGINS:
         law = staircase(problem.epsilon * (1 - margin), cells, radius, top)
-        if not (problem.folded or problem.monotone):
+        if not (problem.folded or problem.monotone or problem.support is not None):
             law = _cheapest_place(problem, cells, law)
         try:
             weights, atom = private_weights(
@@ -322,10 +348,13 @@ def with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTab
 
 def _with_any_prices(problem: NoiseProblem, cells: int, weights: Integers, atom: int) -> NoiseTable:
     """A table with the prices of the largest shift alone, or without prices if that is better."""
-    plain = NoiseTable.rounded(problem, cells, weights, atom, no_prices(cells))
     dual = one_shift(problem, problem.integer_sensitivity or 1)
     with_dual = NoiseTable.rounded(problem, cells, weights, atom, dual)
-    return with_dual if with_dual.lower > plain.lower else plain
+    cost = problem.cost(cells, cells)
+    if with_dual.lower > float(Fraction(min(cost.lower), cost.denominator)):
+        return with_dual
+    plain = NoiseTable.rounded(problem, cells, weights, atom, no_prices(cells))
+    return max(plain, with_dual, key=lambda table: table.lower)
 
 
 def _cheapest_place(problem: NoiseProblem, cells: int, law: Floats) -> Floats:
@@ -418,11 +447,14 @@ def best_top(epsilon: float, cells: int, cost: Floats, radius: int) -> int:
 
 def truncation_radius(epsilon: float, delta: float, cells: int, top: int = 0) -> int:
     """The least radius at which a decaying law or staircase puts at most delta on its last unit."""
-    radius = top + cells
-    ratio = math.exp(-epsilon)
-    # Steps of mass r, r^2, ... beside a highest one of at least a unit's mass r^0 / 2 each side.
-    while True:
-        law = staircase(epsilon, cells, radius, top)
-        if float(law[:cells].sum()) <= delta * (1 - 1e-9) or ratio == 0:
-            return radius
-        radius += cells
+
+    def ends(steps: int) -> bool:
+        law = staircase(epsilon, cells, top + steps * cells, top)
+        return float(law[:cells].sum()) <= delta * (1 - 1e-9)
+
+    if math.exp(-epsilon) == 0:
+        return top + cells
+    enough = 1
+    while not ends(enough):
+        enough *= 2
+    return top + cells * bisect_left(range(enough), True, lo=1 + enough // 2, key=ends)

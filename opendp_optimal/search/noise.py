@@ -21,15 +21,25 @@ from opendp_optimal.model.noise import (
 from opendp_optimal.problem.noise import NoiseProblem, support_radius
 from opendp_optimal.round.noise import falling, private_weights
 from opendp_optimal.search.closed import decaying, priced, pure_table, with_closed_form
+from opendp_optimal.search.jump import divided, fine_parts, moved_costs
 from opendp_optimal.search.options import SearchOptions, silent
-from opendp_optimal.search.sizing import aligned, first_cells, most_cells
+from opendp_optimal.search.sizing import (
+    MOST_SECONDS,
+    aligned,
+    first_cells,
+    most_cells,
+    seconds,
+)
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
 
 Integers = NDArray[np.int64]
 
 _ATTEMPTS = 6
-_MOST_TERMS = 4_000_000
+_OWN, _SLOWER = ("auto", "interior"), 50
+"""Methods that use the interior-point method, and how much longer others take."""
+_LONGEST = 1_500_000
+"""Values of integer noise on each side of 0, at most."""
 
 
 def solve(
@@ -125,23 +135,29 @@ def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
     gap, method, progress = options.gap, options.method, options.progress
     if problem.delta == 0:
         price = partial(_run, method=method, outward_only=True, gap=gap)
-        tiny = 1e-12 if method in ("auto", "interior") else 1e-6
+        tiny = 1e-12 if method in _OWN else 1e-6
         return pure_table(problem, gap, price, progress, tiny)
+    _check_length(problem)
     fixed = problem.integer_sensitivity or options.cells
     limit = fixed or most_cells(problem)
     count = fixed or min(limit, first_cells(problem, gap))
     best: NoiseTable | None = None
     failure: Exception | None = None
-    attempts = 0 if fixed and _too_large(problem, fixed) else _ATTEMPTS
-    for attempt in range(attempts):
+    last, found = (0, 0), best
+    spent = 0.0
+    for attempt in range(_ATTEMPTS):
+        spent += seconds(problem, count) * (1 if method in _OWN else _SLOWER)
+        if (fixed or attempt) and spent > MOST_SECONDS:
+            break
         progress(f"{count} cells per sensitivity")
-        found: NoiseTable | None = None
-        try:
-            above, below = (fixed, fixed) if fixed else aligned(problem, count)
-            found = _attempt(problem, above, below, method, gap)
-            best = _better(best, found)
-        except (SolverError, CertificateError) as error:
-            failure = error
+        lattices = (fixed, fixed) if fixed else aligned(problem, count)
+        if lattices != last:
+            last, found = lattices, None
+            try:
+                found = _attempt(problem, *lattices, method, gap)
+                best = _better(best, found)
+            except (SolverError, CertificateError) as error:
+                failure = error
         if best is not None and best.gap <= gap:
             # With a small delta the staircase is so close that it may be a little better.
             close = not fixed and problem.delta <= 1e-3 and 0.2 <= problem.epsilon <= 6
@@ -154,19 +170,23 @@ def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
         wanted = max(wanted, 1.05 * count)
         count = min(limit, max(count + 1, math.ceil(wanted)))
     if best is None or not fixed:
+        progress("closed form")
         best = with_closed_form(problem, best)
     if best is None:
         raise _no_table(problem, failure)
     return best
 
 
-def _too_large(problem: NoiseProblem, cells: int) -> bool:
-    """Whether a programme would not fit into a few gigabytes."""
-    _, radius = problem.radii(cells)
-    if problem.support is not None:
-        unit = 1 if problem.kind == "integer" else cells
-        radius = min(radius, math.ceil(problem.support * unit))
-    return (1 if problem.folded else 4) * cells * (radius + cells) > _MOST_TERMS
+def _check_length(problem: NoiseProblem) -> None:
+    """Refuse noise of more integers than a table should hold."""
+    n = problem.integer_sensitivity or 0
+    length = n * support_radius(problem.epsilon, min(problem.delta, problem.impossible or 1.0))
+    if length > _LONGEST:
+        raise ValueError(
+            f"integer_sensitivity ({n}) must be smaller at epsilon ({problem.epsilon}) and delta "
+            f"({problem.delta}): the noise has {2 * length:.2g} values; use noise for real "
+            "queries, scaled, and round the sum"
+        )
 
 
 def _no_table(problem: NoiseProblem, failure: Exception | None) -> Exception:
@@ -190,28 +210,37 @@ def _attempt(problem: NoiseProblem, above: int, below: int, method: str, gap: fl
     """
     outward = problem.folded
     program = program_above(problem, above)
+    parts = fine_parts(problem, program, gap)
+    program = moved_costs(problem, program, parts)
     try:
-        weights, atom = _weights(problem, program, method, gap, outward)
+        weights, atom = _weights(problem, program, parts, method, gap, outward)
     except CertificateError:
         if not outward:
             raise
         outward = False
-        weights, atom = _weights(problem, program, method, gap, outward)
+        weights, atom = _weights(problem, program, parts, method, gap, outward)
     relaxed = _run(program_below(problem, below), method=method, outward_only=outward, gap=gap)
-    return NoiseTable.rounded(problem, above, weights, atom, priced(problem, relaxed, below))
+    prices = priced(problem, relaxed, below)
+    return NoiseTable.rounded(problem, above * parts, weights, atom, prices)
 
 
 def _weights(
-    problem: NoiseProblem, program: LatticeProgram, method: str, gap: float, outward: bool
+    problem: NoiseProblem,
+    program: LatticeProgram,
+    parts: int,
+    method: str,
+    gap: float,
+    outward: bool,
 ) -> tuple[Integers, int]:
     """Private integer weights from the programme of a mechanism."""
     above = _run(program, method=method, outward_only=outward, gap=gap)
-    reference = decaying(problem.epsilon, program.cells, program.radius)
+    weights = falling(above.weights) if problem.monotone else above.weights
+    weights = divided(weights, problem, parts)
     return private_weights(
-        falling(above.weights) if problem.monotone else above.weights,
+        weights,
         above.atom,
-        reference,
-        cells=program.cells,
+        decaying(problem.epsilon, program.cells * parts, len(weights) // 2),
+        cells=program.cells * parts,
         epsilon=problem.epsilon,
         delta=problem.delta,
         largest_mix=gap / 10,

@@ -17,8 +17,14 @@ _LONG_NOISE = 200
 There the noise is so long that whole numbers make no difference (the sum is rounded at the end).
 """
 _MOST_TERMS = 300_000
+_STEPS, _OPERATIONS, _TERMS = 60, 2e9, 7e6
+"""Steps of the interior-point method; operations of dense algebra and terms a second."""
+MOST_SECONDS = 12.0
+"""What a programme may take; where the one that was asked for would take longer, a closed form
+answers."""
+_FINE_GAP = 1e-4
 _LARGE_EPSILON = 12.0
-"""Beyond this epsilon the highest step is narrower than any cell, and a fine lattice is in vain."""
+"""From this epsilon on the highest step is narrower than any cell, a fine lattice is in vain."""
 
 
 def integer_sensitivity(epsilon: float, sensitivity: Fraction | float) -> int | None:
@@ -32,17 +38,35 @@ def integer_sensitivity(epsilon: float, sensitivity: Fraction | float) -> int | 
     return whole if whole == 1 or short else None
 
 
-def most_cells(problem: NoiseProblem) -> int:
-    """The finest lattice whose programme stays within bounds of time and memory."""
-    most = _MOST_TERMS if problem.epsilon <= _LARGE_EPSILON else _MOST_TERMS // 10
+def most_cells(problem: NoiseProblem, programmes: int = 2) -> int:
+    """The finest lattice whose programmes, one or two, stay within bounds of time and memory."""
+    most = _MOST_TERMS if problem.epsilon < _LARGE_EPSILON else _MOST_TERMS // 10
     _, prices = problem.reaches
     sides, count = 1 if problem.folded else 4, 1
     while count < 4096:
         following = count + max(1, count // 8)
         if sides * following * (math.ceil(following * prices) + 1 + following) > most:
             break
+        if seconds(problem, following) * programmes / 2 > MOST_SECONDS:
+            break
         count = following
     return count
+
+
+def seconds(problem: NoiseProblem, cells: int) -> float:
+    """About how long the interior-point method takes for both programmes, on one core."""
+    inner, outer = problem.radii(cells)
+    if problem.support is not None:
+        end = math.ceil(problem.support * (1 if problem.kind == "integer" else cells))
+        inner, outer = min(inner, end), min(outer, end)
+    sides = 1 if problem.folded else 2
+    rows, width = sides * cells, sides * cells
+    total = 0.0
+    for radius in (inner, outer + cells):
+        points = sides * radius + 1
+        algebra = points * (width**2 + 4 * width * rows + rows**2)
+        total += _STEPS * (algebra / _OPERATIONS + rows * points / _TERMS)
+    return total
 
 
 def aligned(problem: NoiseProblem, cells: int) -> tuple[int, int]:
@@ -93,4 +117,6 @@ def first_cells(problem: NoiseProblem, gap: float) -> int:
         constant = 0.82 / (3 * least) / (1 - d) ** (e / 4)
     else:
         constant = 1.3 * (min(2.5, 0.02 * e**3) + 2.6 * d * (0.3 + 0.8 * e))
-    return max(1, math.ceil(math.sqrt(constant / gap)))
+    cells = math.sqrt(constant / gap)
+    # On fine lattices the constant is smaller, and to begin too fine costs more than to go on.
+    return max(1, math.ceil(cells if gap >= _FINE_GAP else 0.72 * cells))

@@ -10,6 +10,10 @@ from opendp_optimal.errors import SolverError
 from opendp_optimal.model.noise import Floats, LatticeProgram
 
 TOLERANCE = 1e-9
+SMALLEST = 1e-9
+"""Coefficients that HiGHS would leave out with a warning; proofs do not rest on them."""
+MOST_WORK = 1e9
+"""Iterations of the simplex method times the size of the programme, in a solve: some seconds."""
 
 
 def checked(status: highspy.HighsStatus, what: str) -> None:
@@ -59,10 +63,26 @@ def add_rows(highs: highspy.Highs, matrix: sparse.csr_array, low: Floats, high: 
     checked(status, "add rows")
 
 
-def optimum(highs: highspy.Highs) -> tuple[Floats, Floats, float]:
-    """Solve; variables, row prices and value. Raises unless HiGHS calls it optimal."""
-    checked(highs.run(), "solve")
+def size(highs: highspy.Highs) -> int:
+    """Rows, columns and coefficients of a programme."""
+    return int(highs.getNumRow() + highs.getNumCol() + highs.getNumNz())
+
+
+def optimum(highs: highspy.Highs, work: float | None = None) -> tuple[Floats, Floats, float]:
+    """Solve; variables, row prices and value. Raises unless HiGHS calls it optimal.
+
+    :param work: a limit for the simplex method, on iterations times the size of the programme
+    """
+    if work is not None:
+        checked(
+            highs.setOptionValue("simplex_iteration_limit", max(1, int(work / size(highs)))),
+            "limit its work",
+        )
+    ended = highs.run()
     status = highs.getModelStatus()
+    if status == highspy.HighsModelStatus.kIterationLimit:
+        raise SolverError("HiGHS needs more work than a request may take")
+    checked(ended, "solve")
     if status != highspy.HighsModelStatus.kOptimal:
         raise SolverError(f"HiGHS ended with {highs.modelStatusToString(status)}")
     solution = highs.getSolution()

@@ -23,6 +23,8 @@ Progress = Callable[[str], None]
 
 _LOW, _HIGH = 0.1, 10.0
 """Complementarity products are pulled into this part of their mean."""
+_END = 1e-3
+"""Relative gaps from which on steps that lead nowhere are put down to rounding."""
 _BEYOND = 0.3
 """How far beyond a step the centrality corrector looks."""
 
@@ -77,6 +79,8 @@ class Pace:
     :param limit: steps, at most
     :param patience: steps without progress, at most
     :param progress: the gap must fall to this part of the best for a step to count as progress
+    :param again: after two steps without progress, solve every Newton system a second time, for
+        what rounding left missing (where starts meet all equations)
     """
 
     to_boundary: float
@@ -84,6 +88,7 @@ class Pace:
     limit: int
     patience: int
     progress: float
+    again: bool = False
 
 
 def _dot(left: tuple[Floats, ...], right: tuple[Floats, ...]) -> float:
@@ -96,13 +101,26 @@ def _reach(parts: tuple[Floats, ...], steps: tuple[Floats, ...]) -> float:
     return min(1.0, 1 / worst) if worst > 0 else 1.0
 
 
-def _step(newton: NewtonSystem[X], x: X, pace: Pace) -> X:
+def _direction(newton: NewtonSystem[X], x: X, target: tuple[Floats, ...], careful: bool) -> X:
+    """The Newton step; a careful one is solved a second time, for what the first one misses.
+
+    Near the end some parts have huge weights in the Newton matrix, and rounding spoils the step.
+    """
+    step = newton.direction(x, target)
+    if not careful:
+        return step
+    parts = zip(target, x.primal(), x.dual(), step.primal(), step.dual(), strict=True)
+    missing = tuple(wanted - a * db - b * da for wanted, a, b, da, db in parts)
+    return step.moved(newton.direction(x, missing), 1.0, 1.0)
+
+
+def _step(newton: NewtonSystem[X], x: X, pace: Pace, careful: bool) -> X:
     """One step of the method."""
     primal, dual = x.primal(), x.dual()
     products = _dot(primal, dual)
     mean = products / sum(part.size for part in primal)
     newton.factor(x)
-    guess = newton.direction(x, tuple(-a * b for a, b in zip(primal, dual, strict=True)))
+    guess = _direction(newton, x, tuple(-a * b for a, b in zip(primal, dual, strict=True)), careful)
     along_p, along_d = _reach(primal, guess.primal()), _reach(dual, guess.dual())
     ahead = x.moved(guess, along_p, along_d)
     centring = (_dot(ahead.primal(), ahead.dual()) / products) ** 3
@@ -112,7 +130,7 @@ def _step(newton: NewtonSystem[X], x: X, pace: Pace) -> X:
         aim - a * b - trust * da * db
         for a, b, da, db in zip(primal, dual, guess.primal(), guess.dual(), strict=True)
     )
-    step = newton.direction(x, corrected)
+    step = _direction(newton, x, corrected, careful)
     along_p, along_d = _reach(primal, step.primal()), _reach(dual, step.dual())
     # Look a little beyond the step and pull outlying products back towards the mean.
     ahead = x.moved(step, min(1.0, along_p + _BEYOND), min(1.0, along_d + _BEYOND))
@@ -120,7 +138,7 @@ def _step(newton: NewtonSystem[X], x: X, pace: Pace) -> X:
     for old, a, b in zip(corrected, ahead.primal(), ahead.dual(), strict=True):
         change = np.clip(a * b, _LOW * aim, _HIGH * aim) - a * b
         pulled.append(old + np.maximum(change, -_HIGH * aim))
-    other = newton.direction(x, tuple(pulled))
+    other = _direction(newton, x, tuple(pulled), careful)
     other_p, other_d = _reach(primal, other.primal()), _reach(dual, other.dual())
     if other_p + other_d > along_p + along_d:
         step, along_p, along_d = other, other_p, other_d
@@ -144,20 +162,21 @@ def follow(
     :returns: the last iterate, a status ("optimal", "stalled", "breakdown" or "limit") and the
         number of steps
     """
-    best, stalled = np.inf, 0
+    best, stalled, careful = np.inf, 0, False
     for iteration in range(pace.limit):
         relative = _dot(x.primal(), x.dual()) / max(abs(newton.value(x)), 1e-300)
         if relative < tolerance:
             return x, "optimal", iteration
         stalled = 0 if relative < pace.progress * best else stalled + 1
         best = min(best, relative)
+        careful = careful or (pace.again and stalled > 1 and relative < _END)
         if stalled > pace.patience:
             return x, "stalled", iteration
         if progress is not None:
             progress(f"step {iteration}: gap {relative:.1e}")
         try:
             with np.errstate(all="ignore"):
-                following = _step(newton, x, pace)
+                following = _step(newton, x, pace, careful)
         except (LinAlgError, ValueError):
             return x, "breakdown", iteration
         if not all(bool(np.all(part > 0)) for part in following.primal() + following.dual()):

@@ -16,7 +16,16 @@ import numpy as np
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.noise import Floats, Indices, LatticeProgram, LatticeSolution
-from opendp_optimal.solvers.highs import add_columns, checked, optimum, quiet_highs, weight_scale
+from opendp_optimal.solvers.highs import (
+    MOST_WORK,
+    SMALLEST,
+    add_columns,
+    checked,
+    optimum,
+    quiet_highs,
+    size,
+    weight_scale,
+)
 
 _ROUNDS = 400
 _TOLERANCE = 1e-6
@@ -34,8 +43,12 @@ def solve_events(program: LatticeProgram) -> LatticeSolution:
     atoms = 0 if program.atom_cost is None else 1
     highs = _start(program, unit, atoms)
     cuts: list[tuple[int, Indices]] = []
+    work = MOST_WORK / 5  # rows are long
     for rounds in range(1, _ROUNDS + 1):
-        values, row_prices, value = optimum(highs)
+        values, row_prices, value = optimum(highs, work)
+        work -= highs.getInfo().simplex_iteration_count * size(highs) + 10 * len(pairs.row)
+        if work <= 0:
+            raise SolverError("cutting planes need more work than a request may take")
         p, atom = values[:n] * unit, float(values[n]) if atoms else 0.0
         padded = np.append(p, 0.0)
         terms = padded[pairs.first] - growth * padded[pairs.second]
@@ -49,7 +62,7 @@ def solve_events(program: LatticeProgram) -> LatticeSolution:
             row = np.bincount(pairs.first[event], minlength=n + 1).astype(float)
             row -= growth * np.bincount(pairs.second[event], minlength=n + 1)
             coefficients = np.concatenate([row[:n] * unit, np.ones(atoms)]) / delta
-            index = np.flatnonzero(np.abs(coefficients) > 1e-9).astype(np.int32)
+            index = np.flatnonzero(np.abs(coefficients) > SMALLEST).astype(np.int32)
             checked(
                 highs.addRow(-highspy.kHighsInf, 1.0, len(index), index, coefficients[index]),
                 "add a row",
@@ -63,8 +76,8 @@ def _start(program: LatticeProgram, unit: Floats, atoms: int) -> highspy.Highs:
     highs = quiet_highs()
     add_columns(highs, np.concatenate([program.variable_cost * unit, program.columns.cost]))
     mass = np.concatenate([program.multiplicity * unit, np.ones(atoms)])
-    index = np.arange(len(mass), dtype=np.int32)
-    checked(highs.addRow(1.0, 1.0, len(mass), index, mass), "add the mass row")
+    index = np.flatnonzero(mass > SMALLEST).astype(np.int32)
+    checked(highs.addRow(1.0, 1.0, len(index), index, mass[index]), "add the mass row")
     return highs
 
 

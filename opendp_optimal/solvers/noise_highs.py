@@ -11,13 +11,20 @@ from scipy import sparse
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.noise import Floats, LatticeProgram, LatticeSolution, Pairs
-from opendp_optimal.solvers.highs import add_columns, add_rows, optimum, quiet_highs, weight_scale
+from opendp_optimal.solvers.highs import (
+    MOST_WORK,
+    SMALLEST,
+    add_columns,
+    add_rows,
+    optimum,
+    quiet_highs,
+    size,
+    weight_scale,
+)
 
 _ROUNDS = 60
 _AT_ONCE = 8
 _SMALL = 32
-_SMALLEST = 1e-9
-"""Coefficients that HiGHS would leave out with a warning; proofs do not rest on them."""
 
 
 class _Model:
@@ -25,6 +32,7 @@ class _Model:
 
     def __init__(self, program: LatticeProgram) -> None:
         self.program = program
+        self.work = MOST_WORK
         self.pairs: Pairs = program.pairs(outward_only=False)
         n = program.points
         self.unit = weight_scale(program, 1e-3 * program.delta)
@@ -56,7 +64,7 @@ class _Model:
 
     def _rows(self, matrix: sparse.csr_array, low: float, high: float) -> None:
         count = matrix.shape[0]
-        matrix.data[np.abs(matrix.data) < _SMALLEST] = 0.0
+        matrix.data[np.abs(matrix.data) < SMALLEST] = 0.0
         matrix.eliminate_zeros()
         add_rows(self.highs, matrix, np.full(count, low), np.full(count, high))
 
@@ -101,7 +109,8 @@ class _Model:
 
     def solve(self) -> tuple[Floats, float, Floats, float]:
         """Weights, atom, row prices and value; raises unless HiGHS calls it optimal."""
-        values, prices, value = optimum(self.highs)
+        values, prices, value = optimum(self.highs, self.work)
+        self.work -= self.highs.getInfo().simplex_iteration_count * size(self.highs)
         n = self.program.points
         atom = float(values[n]) if self.atoms else 0.0
         return values[:n] * self.unit, atom, prices, value

@@ -8,26 +8,24 @@ costs O(points * cells^2).
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import (
     LinAlgError,
-    LinAlgWarning,
     cho_solve,
     cho_solve_banded,
     cholesky,
     cholesky_banded,
-    lu_factor,
     lu_solve,
 )
+from scipy.linalg.lapack import dgetrf
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.noise import Floats, LatticeProgram, LatticeSolution
 from opendp_optimal.solvers.interior import Iterate, Pace, follow, one_thread
 
-_PACE = Pace(to_boundary=0.995, centring=0.0, limit=160, patience=25, progress=0.98)
+_PACE = Pace(to_boundary=0.995, centring=0.0, limit=160, patience=25, progress=0.98, again=True)
 _BUDGET_PART = 0.3
 """What all budgets together are worth at the start, as a part of the loss there."""
 
@@ -162,11 +160,10 @@ class _Newton:
         schur[-1, k:-1] = self.columns.mass
         schur[-1, :k] = -(self.mass @ self.through[:, :k])
         schur[-1, -1] = self.mass @ self.through[:, k]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LinAlgWarning)
-            self.schur = lu_factor(schur, check_finite=False)
-        if not np.all(np.diag(self.schur[0])):
+        lu, pivots, singular = dgetrf(schur)
+        if singular:
             raise LinAlgError("the Newton system is singular")
+        self.schur = (lu, pivots)
 
     def solve_band(self, right: Floats) -> Floats:
         """Solve with the scaled band matrix."""
