@@ -35,7 +35,7 @@ from tests.attacks.mutants import ROOT, SOURCE, Mutant, around, count, functions
 
 TESTS = {
     "certify": ["tests/certify", "tests/attacks/test_independent.py"],
-    "sample": ["tests/sample", "plugins/geo/tests/test_noise.py"],
+    "sample": ["tests/sample"],
 }
 
 OPTIONS = ["-q", "-s", "--tb=native", "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
