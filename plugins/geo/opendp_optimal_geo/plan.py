@@ -83,12 +83,12 @@ class Plan:
         """All looks, in order."""
         return tuple(Look(self, number) for number in range(len(self.split)))
 
-    @property
+    @cached_property
     def columns(self) -> int:
         """Numbers in a value; 0 for plain numbers."""
         return self.score.dimension if self.method == "point" else 0
 
-    @property
+    @cached_property
     def step(self) -> float:
         """Values are whole multiples of this."""
         return self.grid if self.columns else self.grid / SCORE_STEPS
@@ -104,13 +104,13 @@ class Plan:
         scale = self.step / self.stretch
         return float_down(self.tick) * (scale if self.pure else scale * scale) * SAFE
 
-    @property
+    @cached_property
     def slack(self) -> float:
         """What Laplace noise on the grid adds to the exponent of a tail."""
         largest = float(np.max(self.allotment, initial=0)) * float_up(self.tick) * self.grid
         return 1.5 * math.sqrt(self.columns or 1) * largest
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """How many users are handled at a time."""
         return max(64, BLOCK // max(1, self.columns))
@@ -168,7 +168,17 @@ class Look:
 
         :param users: indices
         """
+        if self._same is not None:
+            return self._same
         return price_of(self.plan.given(users), self.plan.split, self.number)
+
+    @cached_property
+    def _same(self) -> int | None:
+        """The price that everybody pays, if it is the same for all."""
+        allotment = self.plan.allotment
+        if not isinstance(allotment, int):
+            return None
+        return int(price_of(allotment, self.plan.split, self.number))
 
     def rates(self, price: Price) -> float | FloatArray:
         """Return the rates of the noise, per step.
