@@ -30,6 +30,7 @@ def opendp_optimal_register_mechanisms(register: Callable[..., None]) -> None:
 def opendp_optimal_register_commands(register: Callable[[Any], None]) -> None:
     """Add the commands of the core distribution."""
     from opendp_optimal.cli.advise import advise
+    from opendp_optimal.cli.budget import budget
     from opendp_optimal.cli.cache import cache
     from opendp_optimal.cli.compare import compare
     from opendp_optimal.cli.demo import demo
@@ -39,7 +40,7 @@ def opendp_optimal_register_commands(register: Callable[[Any], None]) -> None:
     from opendp_optimal.cli.verify import verify
     from opendp_optimal.cli.warm import warm
 
-    for command in (advise, cache, compare, demo, plugins, show, solve, verify, warm):
+    for command in (advise, budget, cache, compare, demo, plugins, show, solve, verify, warm):
         register(command)
 
 

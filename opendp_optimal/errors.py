@@ -21,3 +21,7 @@ class GapWarning(UserWarning):
 
 class BudgetError(ValueError):
     """A query costs more than is left. Nothing was charged; cheaper queries still run."""
+
+
+class LedgerError(Exception):
+    """A ledger cannot be used: out of reach, in use, damaged, or an old copy."""

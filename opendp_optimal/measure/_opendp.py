@@ -12,7 +12,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from opendp._convert import py_to_c
 from opendp._internal import _make_measurement, _make_transformation, _new_pure_function
+from opendp._lib import AnyObjectPtr
 from opendp.context import PartialChain, constructors
 from opendp.extras.polars import LazyFrameQuery
 from opendp.mod import _PartialConstructor, assert_features
@@ -28,6 +30,7 @@ __all__ = [
     "assert_honest",
     "become",
     "enroll",
+    "hand_over",
     "inner_query",
     "introduce",
     "make_measurement",
@@ -150,6 +153,15 @@ def make_transformation(
         input_domain, input_metric, output_domain, output_metric, function, stability_map
     )
     return remember(made, Facts(record))
+
+
+def hand_over(data: Any, domain: dp.Domain) -> Any:
+    """Convert data to OpenDP's own form, once; any measurement on the domain can be asked of it.
+
+    :param data: a member of the domain.
+    :param domain: of the data.
+    """
+    return py_to_c(data, c_type=AnyObjectPtr, type_name=domain.carrier_type)
 
 
 def postprocess(

@@ -1,0 +1,151 @@
+"""Whole units, rounded against ourselves, and a log of which each line vouches for the last."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from opendp_optimal.checks import fraction
+from opendp_optimal.exact.numbers import float_down, float_up
+
+__all__ = ["BEGINNING", "KINDS", "Amount", "Entry", "Kind"]
+
+MAIN_UNITS = 1 << 40
+"""Units in an epsilon, or a rho, of 1."""
+DELTA_UNITS = 1 << 62
+"""Units in a delta of 1: fine enough for a delta of 1e-12 to cost no more than itself."""
+LARGEST = 1 << 22
+"""The largest epsilon or rho: its units and their sums stay within 64 bits."""
+BEGINNING = "0" * 64
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A notion of privacy loss that a budget is kept in.
+
+    :param name: as it is stored
+    :param main: "epsilon" or "rho"
+    :param delta: whether there is a delta, too
+    """
+
+    name: str
+    main: str
+    delta: bool
+
+    def limit(self, given: dict[str, Any]) -> Amount:
+        """A limit in whole units, rounded down."""
+        amount = self._amount(given, math.floor)
+        if amount.main == 0:
+            raise ValueError(f"{self.main} ({given[self.main]!r}) must be at least 2**-40")
+        return amount
+
+    def price(self, given: dict[str, Any]) -> Amount:
+        """A price in whole units, rounded up."""
+        return self._amount(given, math.ceil)
+
+    def _amount(self, given: dict[str, Any], rounded: Any) -> Amount:
+        for name, value in given.items():
+            if value is not None and name not in self.names:
+                raise ValueError(f"{name} ({value!r}) must be left out: the budget is {self.told}")
+        if given.get(self.main) is None:
+            raise ValueError(f"{self.main} must be given: the budget is {self.told}")
+        main = fraction(self.main, given[self.main], least=0)
+        if main > LARGEST:
+            raise ValueError(f"{self.main} ({given[self.main]!r}) must be at most 2**22")
+        delta = fraction("delta", given.get("delta") or 0, least=0)
+        if delta > 1 or (delta == 1 and rounded is math.floor):
+            raise ValueError(f"delta ({given['delta']!r}) must be below 1")
+        return Amount(rounded(main * MAIN_UNITS), rounded(delta * DELTA_UNITS))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a price is given by."""
+        return (self.main, "delta") if self.delta else (self.main,)
+
+    @property
+    def told(self) -> str:
+        """In words."""
+        return " and ".join(self.names)
+
+    def floats(self, amount: Amount, *, up: bool) -> float | tuple[float, float]:
+        """An amount as the numbers that OpenDP uses, rounded one way."""
+        one = float_up if up else float_down
+        main = one(Fraction(amount.main, MAIN_UNITS))
+        return (main, one(Fraction(amount.delta, DELTA_UNITS))) if self.delta else main
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("epsilon", "epsilon", False),
+        Kind("epsilon-delta", "epsilon", True),
+        Kind("rho", "rho", False),
+        Kind("rho-delta", "rho", True),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A privacy loss in whole units."""
+
+    main: int
+    delta: int
+
+    def __add__(self, other: Amount) -> Amount:
+        """Both together."""
+        return Amount(self.main + other.main, self.delta + other.delta)
+
+    def __sub__(self, other: Amount) -> Amount:
+        """What is left."""
+        return Amount(self.main - other.main, self.delta - other.delta)
+
+    def within(self, limit: Amount) -> bool:
+        """Whether it is no more than a limit, in both parts."""
+        return self.main <= limit.main and self.delta <= limit.delta
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the log.
+
+    :param number: 1, 2, 3, ... over all data sets: the generation of the ledger after it
+    :param time: when, in UTC
+    :param name: the data set
+    :param action: "create", "unit", "charge" or "answer"
+    :param amount: the limit or the price; nothing otherwise
+    :param detail: what else belongs to it: the kind of a budget, the privacy unit, a note, a
+        request with the digest of its question, the digest of an answer
+    :param link: the digest of this line and of the one before
+    """
+
+    number: int
+    time: str
+    name: str
+    action: str
+    amount: Amount
+    detail: dict[str, Any]
+    link: str = ""
+
+    def linked(self, before: str) -> Entry:
+        """The same line, vouching for the one before."""
+        return Entry(
+            self.number,
+            self.time,
+            self.name,
+            self.action,
+            self.amount,
+            self.detail,
+            self.digest(before),
+        )
+
+    def digest(self, before: str) -> str:
+        """The digest of this line after another."""
+        line = [before, self.number, self.time, self.name, self.action]
+        line += [self.amount.main, self.amount.delta, self.detail]
+        text = json.dumps(line, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()

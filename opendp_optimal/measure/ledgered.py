@@ -1,0 +1,159 @@
+"""Contexts whose every release is charged to a ledger first."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from opendp.context import domain_of
+from opendp.core import measurement_invoke, measurement_map
+from opendp.domains import with_margin
+from opendp.extras.polars import OnceFrame
+from opendp.mod import OdometerQueryable
+
+from opendp_optimal.budget.ledger.answers import from_bytes, to_bytes
+from opendp_optimal.budget.ledger.ledger import Ledger
+from opendp_optimal.measure import dp
+from opendp_optimal.measure._opendp import hand_over, make_measurement, require_features
+from opendp_optimal.measure.anatomy import record_of, spaces
+
+__all__ = ["LedgerContext", "ledger_context"]
+
+_INTERACTIVE = ("composition", "filter", "odometer")
+
+
+class _ChargedData(OdometerQueryable):
+    """Answers measurements that the ledger was charged for."""
+
+    def __init__(self, ledger: Ledger, name: str, accountant: dp.Measurement, data: Any) -> None:
+        """Hand the data to OpenDP once."""
+        self._ledger, self._name = ledger, name
+        self._spaces = spaces(accountant)
+        self._kind = ledger.budget(name).kind
+        self._data = hand_over(data, accountant.input_domain)
+
+    d_in: Any = None
+
+    def __call__(self, query: dp.Measurement) -> Any:
+        return self.invoke(query)
+
+    def invoke(self, query: dp.Measurement) -> Any:
+        """Charge a measurement, then run it."""
+        return self.ask(query, None)
+
+    def ask(self, query: Any, request: str | None) -> Any:
+        """Charge a measurement, then run it, or return the stored answer of a request."""
+        if not isinstance(query, dp.Measurement):
+            raise ValueError(f"query ({type(query).__name__}) must be a measurement")
+        if spaces(query) != self._spaces:
+            raise ValueError("query must have the input space and output measure of the context")
+        # OpenDP's own map and function: methods of the object can be anybody's.
+        loss = measurement_map(query, self.d_in)
+        price = dict(zip(self._kind.names, loss if self._kind.delta else (loss,), strict=True))
+        try:
+            question = record_of(query)
+        except ValueError:
+            question = None
+        if request is None:
+            self._ledger.charge(self._name, **price, note=(question or "a measurement")[:500])
+            return measurement_invoke(query, self._data)
+        if question is None:
+            raise ValueError("request needs a query that can be told from others")
+        if any(word in question.split("(")[0] for word in _INTERACTIVE):
+            raise ValueError("request needs an answer to store, not a queryable")
+        stored = self._ledger.charge_request(
+            self._name, request, question, **price, note=question[:500]
+        )
+        answer = stored.answer
+        if answer is None:
+            drawn = measurement_invoke(query, self._data)
+            drawn = drawn.collect() if isinstance(drawn, OnceFrame) else drawn
+            answer = self._ledger.store_answer(self._name, request, to_bytes(drawn))
+        value = from_bytes(answer)
+        return StoredFrame(value) if hasattr(value, "write_ipc") else value
+
+    def privacy_loss(self, d_in: Any) -> Any:
+        """Return what was spent, rounded up."""
+        if d_in != self.d_in:
+            raise ValueError(f"d_in ({d_in!r}) must be the context's, {self.d_in!r}")
+        return self._kind.floats(self._ledger.budget(self._name).spent, up=True)
+
+    def __repr__(self) -> str:
+        return f"ChargedData({self._name!r}, {self._ledger!r})"
+
+
+class StoredFrame:
+    """A released frame that comes from the ledger; it can be collected any number of times."""
+
+    def __init__(self, frame: Any) -> None:
+        """Keep the frame."""
+        self._frame = frame
+
+    def collect(self) -> Any:
+        """The released DataFrame."""
+        return self._frame
+
+    def lazy(self) -> Any:
+        """The released DataFrame, as a LazyFrame."""
+        return self._frame.lazy()
+
+
+class LedgerContext(dp.Context):
+    """An OpenDP Context on a data set whose budget a ledger keeps; made by ``Ledger.context``."""
+
+    _request: str | None = None
+
+    def query(self, *, request: str | None = None, **kwargs: Any) -> Any:
+        """Begin a query.
+
+        :param request: a key under which the answer is stored: asked again, the same answer comes
+            back and nothing is charged
+        :param kwargs: the budget of the query: ``epsilon=``, ``delta=``, ``rho=``
+        """
+        if request is None:
+            return super().query(**kwargs)
+        asking = copy.copy(self)
+        asking._request = request
+        return dp.Context.query(asking, **kwargs)
+
+    def __call__(self, query: dp.Measurement) -> Any:
+        """Charge a measurement, then run it."""
+        charged: Any = self.queryable
+        return charged.ask(query, self._request)
+
+    def remaining_privacy_loss(self) -> Any:
+        """What the ledger has left for the data set."""
+        kept: Any = self.queryable
+        return kept._ledger.remaining(kept._name)
+
+
+def ledger_context(
+    ledger: Ledger, name: str, data: Any, privacy_unit: Any, domain: Any, margins: Any
+) -> LedgerContext:
+    """Return a Context whose releases are charged to a ledger; see ``Ledger.context``."""
+    require_features("contrib")
+    try:
+        metric, d_in = privacy_unit
+    except (TypeError, ValueError):
+        raise ValueError(f"privacy_unit ({privacy_unit!r}) must be (metric, distance)") from None
+    domain = domain_of(data, infer=True) if domain is None else domain
+    for margin in margins or ():
+        domain = with_margin(domain, margin)
+    budget = ledger.budget(name)
+    pure = budget.kind.main == "epsilon"
+    main = dp.max_divergence() if pure else dp.zero_concentrated_divergence()
+    measure = dp.approximate(main) if budget.kind.delta else main
+    limit = budget.kind.floats(budget.limit, up=False)
+
+    def privacy_map(d: Any) -> Any:
+        if d != d_in:
+            raise ValueError(f"d_in ({d!r}) must be the ledger's, {d_in!r}")
+        return limit
+
+    accountant = make_measurement(
+        domain, metric, measure, lambda _: None, privacy_map, TO="ExtrinsicObject"
+    )
+    charged: Any = _ChargedData(ledger, name, accountant, data)
+    charged.d_in = d_in
+    ledger.fix_unit(name, f"{metric} at {d_in!r}")
+    return LedgerContext(accountant=accountant, queryable=charged, d_in=d_in, d_out=limit)

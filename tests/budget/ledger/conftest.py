@@ -1,0 +1,52 @@
+"""A ledger of each sort: a file, and a real PostgreSQL server that is started once."""
+
+import shutil
+import tempfile
+import uuid
+
+import pytest
+
+from opendp_optimal.budget.ledger import open_ledger
+
+
+def stop_at_once(running):
+    """Stop a server as a power cut would."""
+    import pgserver
+
+    arguments = ["-w", "-m", "immediate", "stop"]
+    pgserver.pg_ctl(arguments, pgdata=running.pgdata, user=running.system_user)
+
+
+@pytest.fixture(scope="session")
+def server():
+    """A PostgreSQL server from a wheel; its own user and folder."""
+    pgserver = pytest.importorskip("pgserver")
+    pytest.importorskip("psycopg")
+    folder = tempfile.mkdtemp(prefix="ledger-pg-")
+    running = pgserver.get_server(folder, cleanup_mode=None)
+    yield running
+    stop_at_once(running)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def postgres(server):
+    """The address of an empty database."""
+    name = f"ledger_{uuid.uuid4().hex[:12]}"
+    server.psql(f"CREATE DATABASE {name};")
+    return server.get_uri(database=name)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def address(request, tmp_path):
+    """The address of an empty ledger."""
+    if request.param == "sqlite":
+        return str(tmp_path / "budgets.db")
+    return request.getfixturevalue("postgres")
+
+
+@pytest.fixture
+def ledger(address):
+    opened = open_ledger(address)
+    yield opened
+    opened.close()

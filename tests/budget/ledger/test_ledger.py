@@ -1,0 +1,508 @@
+"""What a ledger promises: sums of prices never exceed limits, whoever asks, whatever fails."""
+
+import contextlib
+import json
+import math
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from fractions import Fraction
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from opendp_optimal.budget.ledger import open_ledger
+from opendp_optimal.budget.ledger.postgres import without_password
+from opendp_optimal.errors import BudgetError, LedgerError
+from tests.budget.ledger.conftest import stop_at_once
+
+
+def test_a_budget_is_spent_once(ledger):
+    ledger.create("census", epsilon=2.0, delta=1e-6)
+    ledger.charge("census", epsilon=0.5, delta=2.0**-22, note="ann: counts by town")
+    assert ledger.remaining("census") == (1.5, pytest.approx(1e-6 - 2.0**-22))
+    with pytest.raises(BudgetError, match="at most what is left"):
+        ledger.charge("census", epsilon=1.75)
+    with pytest.raises(BudgetError):
+        ledger.charge("census", epsilon=0.1, delta=1e-6)
+    ledger.charge("census", epsilon=1.5)
+    assert ledger.remaining("census")[0] == 0.0
+    assert [e.action for e in ledger.log("census")] == ["create", "charge", "charge"]
+    assert ledger.log()[1].detail["note"] == "ann: counts by town"
+    assert ledger.verify() == ledger.generation == 3
+
+
+@pytest.mark.parametrize(
+    ("limit", "price", "left"),
+    [
+        ({"epsilon": 1.0}, {"epsilon": 0.25}, 0.75),
+        ({"rho": 1.0}, {"rho": 0.25}, 0.75),
+        ({"rho": 1.0, "delta": 0.5}, {"rho": 0.25, "delta": 0.25}, (0.75, 0.25)),
+        ({"epsilon": 1.0, "delta": 0.5}, {"epsilon": 0.25}, (0.75, 0.5)),
+    ],
+)
+def test_every_kind_of_price(ledger, limit, price, left):
+    ledger.create("a", **limit)
+    ledger.charge("a", **price)
+    assert ledger.remaining("a") == left
+
+
+def test_prices_are_rounded_up_and_limits_down(ledger):
+    ledger.create("a", epsilon=1.0 + 2.0**-50, delta=2.0**-63)
+    assert ledger.remaining("a") == (1.0, 0.0)
+    ledger.charge("a", epsilon=5e-324)
+    assert ledger.remaining("a") == (1.0 - 2.0**-40, 0.0)
+    with pytest.raises(BudgetError):
+        ledger.charge("a", epsilon=0.0, delta=5e-324)
+    third = 1 / 3
+    ledger.create("thirds", epsilon=1.0)
+    for _ in range(3):
+        if Fraction(third) * 3 <= 1:
+            break
+        ledger.charge("thirds", epsilon=third)
+    spent = ledger.budget("thirds").spent.main
+    assert spent == 0 or Fraction(spent, 2**40) >= 3 * Fraction(third)
+
+
+@pytest.mark.parametrize(
+    ("price", "words"),
+    [
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"epsilon": math.nan}, "epsilon"),
+        ({"epsilon": math.inf}, "epsilon"),
+        ({"epsilon": 1e300}, "epsilon"),
+        ({"epsilon": True}, "epsilon"),
+        ({"epsilon": "1"}, "epsilon"),
+        ({"epsilon": 0.1, "delta": -1e-9}, "delta"),
+        ({"epsilon": 0.1, "delta": 2.0}, "delta"),
+        ({"rho": 0.1}, "rho"),
+        ({"epsilon": 0.1, "rho": 0.1}, "rho"),
+        ({}, "epsilon"),
+        ({"delta": 1e-9}, "epsilon"),
+        ({"epsilon": 0.1, "note": "x" * 20_000}, "note"),
+        ({"epsilon": 0.1, "note": 5}, "note"),
+    ],
+)
+def test_bad_prices_charge_nothing(ledger, price, words):
+    ledger.create("a", epsilon=1.0, delta=1e-6)
+    before = ledger.generation
+    with pytest.raises(ValueError, match=words):
+        ledger.charge("a", **price)
+    assert ledger.generation == before
+    assert ledger.verify() == before
+
+
+def test_bad_names_and_limits(ledger):
+    for name in ("", "a/b", "../a", "a\n", "é" * 3, "x" * 101, 5, None, "a;b"):
+        with pytest.raises(ValueError, match="name"):
+            ledger.create(name, epsilon=1.0)
+    for limit in ({}, {"epsilon": 1.0, "rho": 1.0}, {"delta": 1e-6}, {"epsilon": 0.0}):
+        with pytest.raises(ValueError, match="epsilon"):
+            ledger.create("a", **limit)
+    with pytest.raises(ValueError, match="delta"):
+        ledger.create("a", epsilon=1.0, delta=1.0)
+    ledger.create("a", epsilon=1.0)
+    with pytest.raises(ValueError, match="already"):
+        ledger.create("a", epsilon=2.0)
+    with pytest.raises(ValueError, match="no budget"):
+        ledger.charge("b", epsilon=0.1)
+    with pytest.raises(ValueError, match="no budget"):
+        ledger.remaining("b")
+    assert ledger.verify() == 1
+
+
+def test_threads_cannot_spend_twice(ledger):
+    ledger.create("a", epsilon=1.0)
+    paid = []
+
+    def spend():
+        for _ in range(12):
+            with contextlib.suppress(BudgetError):
+                paid.append(ledger.charge("a", epsilon=1 / 16))
+
+    threads = [threading.Thread(target=spend) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(paid) == len(set(paid)) == 16
+    assert ledger.remaining("a") == 0.0
+    ledger.verify()
+
+
+SPEND = """
+import sys
+from opendp_optimal.budget.ledger import open_ledger
+from opendp_optimal.errors import BudgetError
+ledger, paid = open_ledger(sys.argv[1]), 0
+for _ in range(int(sys.argv[2])):
+    try:
+        ledger.charge("a", epsilon=1 / 64)
+    except BudgetError:
+        continue
+    print("released", flush=True)
+"""
+
+
+def spenders(address, count, times):
+    return [
+        subprocess.Popen(
+            [sys.executable, "-c", SPEND, address, str(times)], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(count)
+    ]
+
+
+def test_processes_cannot_spend_twice(ledger, address):
+    ledger.create("a", epsilon=1.0)
+    released = [p.communicate()[0].count("released") for p in spenders(address, 8, 12)]
+    assert sum(released) == 64
+    assert ledger.remaining("a") == 0.0
+    ledger.verify()
+
+
+def test_a_fork_in_the_middle(ledger):
+    ledger.create("a", epsilon=1.0)
+    ledger.charge("a", epsilon=0.25)
+    child = os.fork()
+    if not child:
+        try:
+            ledger.charge("a", epsilon=0.5)
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    with pytest.raises(BudgetError):
+        ledger.charge("a", epsilon=0.5)
+    ledger.charge("a", epsilon=0.25)
+    ledger.verify()
+
+
+def test_killed_processes(ledger, address):
+    """Prices of what was released <= charged <= limit, and the log is whole."""
+    ledger.create("a", epsilon=1000.0)
+    released, kills = 0, 0
+    for _ in range(5):
+        running = spenders(address, 4, 10_000)
+        released += sum(p.stdout.readline().count("released") for p in running)
+        for process in running:
+            process.kill()
+        kills += len(running)
+        released += sum(p.communicate()[0].count("released") for p in running)
+    assert kills == 20
+    charged = ledger.budget("a").spent.main
+    assert 0 < released * 2**34 <= charged <= 1000 * 2**40
+    ledger.verify()
+
+
+def test_an_old_copy_is_refused(tmp_path):
+    path = tmp_path / "budgets.db"
+    ledger = open_ledger(path)
+    ledger.create("a", epsilon=1.0)
+    ledger.close()
+    shutil.copy(path, tmp_path / "backup.db")
+    ledger = open_ledger(path)
+    for _ in range(2):
+        ledger.charge("a", epsilon=0.5)
+    generation = ledger.generation
+    ledger.close()
+    for end in ("", "-wal", "-shm"):
+        (tmp_path / f"budgets.db{end}").unlink(missing_ok=True)
+    shutil.copy(tmp_path / "backup.db", path)
+    with pytest.raises(LedgerError, match="old copy"):
+        open_ledger(path)
+    (tmp_path / "budgets.db-generation").unlink()
+    with pytest.raises(LedgerError, match="old copy"):
+        open_ledger(path, at_least=generation)
+
+
+def test_a_file_that_is_replaced_while_open(tmp_path):
+    path = tmp_path / "budgets.db"
+    ledger = open_ledger(path)
+    ledger.create("a", epsilon=1.0)
+    ledger.charge("a", epsilon=0.5)
+    os.rename(path, tmp_path / "moved.db")
+    other = open_ledger(tmp_path / "other.db")
+    other.create("a", epsilon=1.0)
+    other.close()
+    os.rename(tmp_path / "other.db", path)
+    with pytest.raises(LedgerError, match="replaced"):
+        ledger.charge("a", epsilon=0.5)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 33, 5000, 10**9])
+def test_a_truncated_log_of_the_file(tmp_path, cut):
+    """A power cut that lost part of the last writes: noticed, or everything is there."""
+    path = tmp_path / "budgets.db"
+    ledger = open_ledger(path)
+    ledger.create("a", epsilon=8.0)
+    for _ in range(8):
+        ledger.charge("a", epsilon=1.0)
+    copied = tmp_path / "after"
+    copied.mkdir()
+    for end in ("", "-wal", "-generation"):
+        shutil.copy(f"{path}{end}", copied / f"budgets.db{end}")
+    wal = copied / "budgets.db-wal"
+    size = wal.stat().st_size
+    os.truncate(wal, max(0, size - cut))
+    ledger.close()
+    try:
+        again = open_ledger(copied / "budgets.db")
+        left = again.remaining("a")
+        again.verify()
+    except LedgerError:
+        return
+    # The number beside the file is that of the charge before the last.
+    assert left <= 1.0
+
+
+def test_a_full_disk_and_a_read_only_file(tmp_path):
+    ledger = open_ledger(tmp_path / "budgets.db")
+    ledger.create("a", epsilon=1000.0)
+    connection = ledger._store._open
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    charged = 0
+
+    def fill():
+        nonlocal charged
+        for _ in range(2000):
+            ledger.charge("a", epsilon=0.1, note="x" * 500)
+            charged += 1
+
+    with pytest.raises(LedgerError, match="full"):
+        fill()
+    connection.execute("PRAGMA max_page_count = 100000")
+    connection.execute("PRAGMA query_only = ON")
+    with pytest.raises(LedgerError, match="readonly"):
+        ledger.charge("a", epsilon=0.1)
+    connection.execute("PRAGMA query_only = OFF")
+    assert len(ledger.log("a")) == charged + 1
+    ledger.verify()
+
+
+def test_a_locked_file_says_by_whom(tmp_path):
+    path = tmp_path / "budgets.db"
+    ledger = open_ledger(path, timeout=0.3)
+    ledger.create("a", epsilon=1.0)
+    hold = (
+        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None);"
+        "db.execute('BEGIN IMMEDIATE'); print('held', flush=True); sys.stdin.read()"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", hold, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    holder.stdout.readline()
+    with pytest.raises(LedgerError, match=rf"in use by process {holder.pid} .*nothing was charged"):
+        ledger.charge("a", epsilon=0.5)
+    holder.communicate("")
+    ledger.charge("a", epsilon=1.0)
+
+
+def test_what_is_no_ledger(tmp_path):
+    (tmp_path / "text.db").write_text("no database at all, but long enough to be looked at" * 20)
+    with pytest.raises(ValueError, match="must be a ledger"):
+        open_ledger(tmp_path / "text.db")
+    other = sqlite3.connect(tmp_path / "other.db")
+    other.execute("CREATE TABLE people (name TEXT)")
+    other.commit()
+    other.close()
+    with pytest.raises(ValueError, match="must be a ledger"):
+        open_ledger(tmp_path / "other.db")
+    with pytest.raises(ValueError, match="folder that exists"):
+        open_ledger(tmp_path / "none" / "budgets.db")
+    for address in (":memory:", "", "file:x?mode=memory", "mysql://host/db"):
+        with pytest.raises(ValueError, match="address"):
+            open_ledger(address)
+    ledger = open_ledger(tmp_path / "newer.db")
+    ledger._store._open.execute("UPDATE ledger_state SET format = 2")
+    ledger.close()
+    with pytest.raises(ValueError, match="format 2"):
+        open_ledger(tmp_path / "newer.db")
+
+
+def change(ledger, statement):
+    with ledger._store.transaction(write=True) as db:
+        db.all(statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE ledger_budgets SET spent_main = 0",
+        "UPDATE ledger_budgets SET limit_main = limit_main * 2",
+        "UPDATE ledger_log SET main = 1 WHERE number = 2",
+        "UPDATE ledger_log SET detail = '{}' WHERE number = 2",
+        "DELETE FROM ledger_log WHERE number = 3",
+        "DELETE FROM ledger_log WHERE number = 2",
+        "UPDATE ledger_state SET generation = 5",
+        "DELETE FROM ledger_budgets",
+    ],
+)
+def test_whatever_is_changed_is_noticed(ledger, statement):
+    ledger.create("a", epsilon=1.0)
+    ledger.charge("a", epsilon=0.25)
+    ledger.charge("a", epsilon=0.25)
+    ledger.verify()
+    change(ledger, statement)
+    with pytest.raises(LedgerError):
+        ledger.verify()
+
+
+def test_a_request_is_charged_and_answered_once(ledger):
+    ledger.create("a", epsilon=1.0)
+    first = ledger.charge_request("a", "2026-11", "count", epsilon=0.5)
+    assert first.answer is None
+    # A crash before storing: the same charge, another draw; whoever stores first is believed.
+    again = ledger.charge_request("a", "2026-11", "count", epsilon=0.5)
+    assert again == first
+    assert ledger.store_answer("a", "2026-11", b"41") == b"41"
+    assert ledger.store_answer("a", "2026-11", b"43") == b"41"
+    assert ledger.charge_request("a", "2026-11", "count", epsilon=0.5).answer == b"41"
+    for question, price in (("sum", 0.5), ("count", 0.25)):
+        with pytest.raises(ValueError, match="another question"):
+            ledger.charge_request("a", "2026-11", question, epsilon=price)
+    with pytest.raises(BudgetError):
+        ledger.charge_request("a", "2026-12", "count", epsilon=0.75)
+    assert ledger.charge_request("a", "2026-12", "count", epsilon=0.5).answer is None
+    assert ledger.remaining("a") == 0.0
+    ledger.verify()
+
+
+def test_the_privacy_unit_is_fixed_once(ledger):
+    ledger.create("a", epsilon=1.0)
+    ledger.fix_unit("a", "SymmetricDistance() at 1")
+    ledger.fix_unit("a", "SymmetricDistance() at 1")
+    with pytest.raises(ValueError, match="first context"):
+        ledger.fix_unit("a", "SymmetricDistance() at 2")
+    ledger.verify()
+
+
+def test_passwords_are_never_shown(postgres, tmp_path):
+    secret = "postgresql://ann:pa55word@127.0.0.1:1/db?password=pa55word&sslkey=pa55word"
+    assert "pa55word" not in without_password(secret)
+    with pytest.raises(LedgerError) as caught:
+        open_ledger(secret, timeout=1.0)
+    assert "pa55word" not in repr(caught.value)
+    assert caught.value.__suppress_context__
+    ledger = open_ledger(postgres)
+    ledger.create("a", epsilon=1.0)
+    ledger.close()
+    shown = repr(ledger) + json.dumps([e.detail for e in ledger.log()])
+    assert postgres.split("?")[-1] not in shown
+
+
+def test_a_server_that_stops_at_once(tmp_path):
+    """What was charged before an immediate shutdown is there after it; nothing is free."""
+    pgserver = pytest.importorskip("pgserver")
+    server = pgserver.get_server(tmp_path / "pg", cleanup_mode=None)
+    ledger = open_ledger(server.get_uri())
+    ledger.create("a", epsilon=1000.0)
+    released = []
+    stopped = threading.Event()
+
+    def spend():
+        while not stopped.is_set():
+            try:
+                released.append(ledger.charge("a", epsilon=1.0))
+            except LedgerError:
+                return
+
+    threads = [threading.Thread(target=spend) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.7)
+    pgserver.pg_ctl(
+        ["-w", "-m", "immediate", "stop"], pgdata=server.pgdata, user=server.system_user
+    )
+    stopped.set()
+    for thread in threads:
+        thread.join()
+    server.ensure_postgres_running()
+    again = open_ledger(server.get_uri())
+    assert 0 < len(released) <= again.budget("a").spent.main >> 40
+    again.verify()
+    again.close()
+    ledger.close()
+    stop_at_once(server)
+
+
+class Accounts(RuleBasedStateMachine):
+    """A ledger beside a plain model of it."""
+
+    @initialize(limit=st.integers(1, 40))
+    def begin(self, limit):
+        import tempfile
+
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.folder.name, "budgets.db")
+        self.ledger = open_ledger(self.path)
+        self.ledger.create("a", epsilon=limit / 8, delta=limit / 2**20)
+        self.limit, self.spent, self.delta, self.lines, self.answers = limit, 0, 0, 1, {}
+
+    def price(self, eighths, parts):
+        return {"epsilon": eighths / 8, "delta": parts / 2**20}
+
+    @rule(eighths=st.integers(0, 12), parts=st.integers(0, 12))
+    def charge(self, eighths, parts):
+        fits = self.spent + eighths <= self.limit and self.delta + parts <= self.limit
+        try:
+            self.ledger.charge("a", **self.price(eighths, parts))
+            assert fits
+            self.spent, self.delta = self.spent + eighths, self.delta + parts
+            self.lines += 1
+        except BudgetError:
+            assert not fits
+
+    @rule(key=st.sampled_from("xyz"), eighths=st.integers(0, 6), answer=st.binary(max_size=4))
+    def request(self, key, eighths, answer):
+        known = self.answers.get(key)
+        fits = self.spent + eighths <= self.limit
+        try:
+            stored = self.ledger.charge_request("a", key, "q", **self.price(eighths, 0))
+        except BudgetError:
+            assert known is None
+            assert not fits
+            return
+        except ValueError:
+            assert known is not None
+            assert known[0] != eighths
+            return
+        if known is None:
+            assert fits
+            self.spent, self.lines = self.spent + eighths, self.lines + 2
+            self.answers[key] = (eighths, self.ledger.store_answer("a", key, answer))
+            assert self.answers[key][1] == answer
+        else:
+            assert (known[0], stored.answer) == (eighths, known[1])
+
+    @rule()
+    def reopen(self):
+        self.ledger.close()
+        self.ledger = open_ledger(self.path, at_least=self.lines)
+
+    @invariant()
+    def agrees(self):
+        if hasattr(self, "ledger"):
+            left = (self.limit - self.spent) / 8, (self.limit - self.delta) / 2**20
+            assert self.ledger.remaining("a") == left
+            assert self.ledger.verify() == self.lines
+
+    def teardown(self):
+        if hasattr(self, "ledger"):
+            self.ledger.close()
+            self.folder.cleanup()
+
+
+Accounts.TestCase.settings = settings(max_examples=20, stateful_step_count=12, deadline=None)
+TestAccounts = Accounts.TestCase
