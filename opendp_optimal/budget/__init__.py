@@ -1,4 +1,4 @@
-"""Privacy budgets: filters and contexts behind them, what releases cost together, shares."""
+"""Privacy budgets: ledgers, filters, contexts behind them, what releases cost together."""
 
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from opendp_optimal.budget.filters import check_reach as check_reach
     from opendp_optimal.budget.filters import gaussian_delta as gaussian_delta
     from opendp_optimal.budget.filters import simple_loss as simple_loss
+    from opendp_optimal.budget.ledger import Ledger as Ledger
+    from opendp_optimal.budget.ledger import open_ledger as open_ledger
     from opendp_optimal.budget.shares import epsilon_share as epsilon_share
     from opendp_optimal.budget.theorems import composed_delta as composed_delta
     from opendp_optimal.budget.theorems import gaussian_delta_above as gaussian_delta_above
     from opendp_optimal.errors import BudgetError as BudgetError
+    from opendp_optimal.errors import LedgerError as LedgerError
     from opendp_optimal.measure.compose import compose as compose
     from opendp_optimal.measure.guarded import filter_context as filter_context
     from opendp_optimal.measure.guarded import make_filter as make_filter
@@ -36,9 +39,10 @@ __getattr__, __dir__, __all__ = lazy_face(
             "gaussian_delta",
             "simple_loss",
         ],
+        "opendp_optimal.budget.ledger": ["Ledger", "open_ledger"],
         "opendp_optimal.budget.shares": ["epsilon_share"],
         "opendp_optimal.budget.theorems": ["composed_delta", "gaussian_delta_above"],
-        "opendp_optimal.errors": ["BudgetError"],
+        "opendp_optimal.errors": ["BudgetError", "LedgerError"],
         "opendp_optimal.measure.compose": ["compose"],
         "opendp_optimal.measure.guarded": ["filter_context", "make_filter"],
     },

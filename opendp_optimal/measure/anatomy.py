@@ -7,6 +7,7 @@ believed, and nothing more.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterable
@@ -268,6 +269,8 @@ def _record(value: Any) -> Any:
         return _part_record(value)
     if isinstance(value, dp.Domain | dp.Metric | dp.Measure | RuntimeType):
         return {type(value).__name__: str(value)}
+    if type(value).__module__.startswith("polars.") and hasattr(value, "collect_schema"):
+        return {"plan": hashlib.sha256(value.serialize()).hexdigest()}  # plans hold no data
     raise ValueError(f"measurement: a part that is a {type(value).__name__} cannot be identified")
 
 

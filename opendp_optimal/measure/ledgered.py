@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any
 
 from opendp.context import domain_of
@@ -55,14 +56,14 @@ class _ChargedData(OdometerQueryable):
         except ValueError:
             question = None
         if request is None:
-            self._ledger.charge(self._name, **price, note=(question or "a measurement")[:500])
+            self._ledger.charge(self._name, **price, note=_told(question))
             return measurement_invoke(query, self._data)
         if question is None:
             raise ValueError("request needs a query that can be told from others")
-        if any(word in question.split("(")[0] for word in _INTERACTIVE):
+        if any(word in _told(question) for word in _INTERACTIVE):
             raise ValueError("request needs an answer to store, not a queryable")
         stored = self._ledger.charge_request(
-            self._name, request, question, **price, note=question[:500]
+            self._name, request, question, **price, note=_told(question)
         )
         answer = stored.answer
         if answer is None:
@@ -80,6 +81,12 @@ class _ChargedData(OdometerQueryable):
 
     def __repr__(self) -> str:
         return f"ChargedData({self._name!r}, {self._ledger!r})"
+
+
+def _told(question: str | None) -> str:
+    """The steps of a query, in the order of its record."""
+    steps = re.findall(r"\b(?:make|then)_(\w+)", question or "")
+    return ", ".join(dict.fromkeys(steps)) or "a measurement"
 
 
 class StoredFrame:

@@ -2,7 +2,6 @@
 
 import shutil
 import tempfile
-import uuid
 
 import pytest
 
@@ -31,10 +30,14 @@ def server():
 
 @pytest.fixture
 def postgres(server):
-    """The address of an empty database."""
-    name = f"ledger_{uuid.uuid4().hex[:12]}"
-    server.psql(f"CREATE DATABASE {name};")
-    return server.get_uri(database=name)
+    """The address of a database without a ledger."""
+    import psycopg
+
+    address = server.get_uri()
+    with psycopg.connect(address, autocommit=True) as db:
+        for table in ("state", "budgets", "log", "requests"):
+            db.execute(f"DROP TABLE IF EXISTS ledger_{table}")
+    return address
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -1,0 +1,143 @@
+"""Contexts behind a ledger: every release is charged first, requests are answered once."""
+
+import opendp.prelude as dp
+import polars as pl
+import pytest
+
+import opendp_optimal  # noqa: F401 (enrols .optimal())
+from opendp_optimal.budget.ledger import open_ledger
+from opendp_optimal.budget.ledger.answers import from_bytes, to_bytes
+from opendp_optimal.errors import BudgetError
+
+dp.enable_features("contrib")
+
+ONE = dp.unit_of(contributions=1)
+FLOATS = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    opened = open_ledger(tmp_path / "budgets.db")
+    opened.create("census", epsilon=2.0, delta=1e-6)
+    yield opened
+    opened.verify()
+    opened.close()
+
+
+@pytest.fixture
+def context(ledger):
+    return ledger.context("census", data=[1.0, 2.0] * 20, privacy_unit=ONE, domain=FLOATS)
+
+
+def test_every_release_is_charged(ledger, context):
+    context.query(epsilon=0.5, delta=2.0**-24).clamp((0.0, 10.0)).sum().optimal().release()
+    assert ledger.remaining("census")[0] == 1.5
+    assert context.query(epsilon=0.25, delta=0.0).count().laplace().release() > -1000
+    assert context.remaining_privacy_loss() == ledger.remaining("census")
+    nested = context.query(epsilon=0.25, delta=0.0).compositor(split_evenly_over=2).release()
+    nested.query().count().laplace().release()
+    assert context.current_privacy_loss()[0] == 1.0
+    notes = [entry.detail.get("note", "") for entry in ledger.log() if entry.action == "charge"]
+    assert "optimal_noise" in notes[0]
+    assert "laplace" in notes[1]
+
+
+def test_a_refusal_is_not_the_end(ledger, context):
+    with pytest.raises(BudgetError):
+        context.query(epsilon=5.0, delta=0.0).count().laplace().release()
+    context.query(epsilon=2.0, delta=0.0).count().laplace().release()
+    assert ledger.remaining("census")[0] == 0.0
+
+
+def test_a_release_that_fails_is_charged(ledger, context):
+    def fails(_):
+        raise RuntimeError("no")
+
+    dp.enable_features("honest-but-curious")
+    broken = dp.m.make_user_measurement(
+        FLOATS,
+        dp.symmetric_distance(),
+        dp.approximate(dp.max_divergence()),
+        fails,
+        lambda d: (0.5 * d, 0.0),
+        TO="f64",
+    )
+    with pytest.raises(dp.OpenDPException):
+        context(broken)
+    assert ledger.remaining("census")[0] == 1.5
+
+
+def test_a_map_written_over_is_not_believed(ledger, context):
+    query = context.query(epsilon=0.5, delta=0.0).count().laplace().resolve()
+    query.map = lambda _: (0.0, 0.0)
+    context(query)
+    assert ledger.remaining("census")[0] == 1.5
+
+
+def test_a_request_is_answered_once(ledger, context):
+    def ask(epsilon=0.5, request="2026-11"):
+        query = context.query(epsilon=epsilon, delta=0.0, request=request)
+        return query.clamp((0.0, 10.0)).sum().optimal().release()
+
+    first = ask()
+    assert [ask(), ask()] == [first, first]
+    assert ledger.remaining("census")[0] == 1.5
+    other = ledger.context("census", data=[9.0], privacy_unit=ONE, domain=FLOATS)
+    stored = other.query(epsilon=0.5, delta=0.0, request="2026-11")
+    assert stored.clamp((0.0, 10.0)).sum().optimal().release() == first
+    with pytest.raises(ValueError, match="another question"):
+        context.query(epsilon=0.5, delta=0.0, request="2026-11").count().laplace().release()
+    nested = context.query(epsilon=0.5, delta=0.0, request="x").compositor(split_evenly_over=2)
+    with pytest.raises(ValueError, match="queryable"):
+        nested.release()
+    assert ledger.remaining("census")[0] == 1.5
+    assert ask(request="2026-12") != first
+
+
+@pytest.mark.parametrize("limit", [{"epsilon": 1.0}, {"rho": 1.0}, {"rho": 1.0, "delta": 1e-6}])
+def test_every_measure(ledger, limit):
+    ledger.create("a", **limit)
+    context = ledger.context("a", data=[1.0, 2.0], privacy_unit=ONE, domain=FLOATS)
+    price = {name: value / 4 for name, value in limit.items()}
+    count = context.query(**price).count()
+    (count.gaussian() if "rho" in limit else count.laplace()).release()
+    left = ledger.remaining("a")
+    assert (left if isinstance(left, float) else left[0]) <= 1.0 - 0.2
+
+
+def test_polars_queries_are_charged_and_stored(ledger):
+    frame = pl.LazyFrame({"town": ["a", "b"] * 50})
+    margins = [dp.polars.Margin(by=[], max_length=1000)]
+    context = ledger.context("census", data=frame, privacy_unit=ONE, margins=margins)
+    context.query(epsilon=0.5, delta=0.0).select(dp.len(signed=True)).release().collect()
+    assert ledger.remaining("census")[0] == 1.5
+
+    def ask():
+        query = context.query(epsilon=0.5, delta=0.0, request="towns")
+        return query.select(dp.len(signed=True)).release().collect()
+
+    assert ask().equals(ask())
+    assert ledger.remaining("census")[0] == 1.0
+
+
+def test_another_unit_is_refused(ledger, context):
+    with pytest.raises(ValueError, match="first context"):
+        ledger.context(
+            "census", data=[1.0], privacy_unit=dp.unit_of(contributions=2), domain=FLOATS
+        )
+    with pytest.raises(ValueError, match="no budget"):
+        ledger.context("other", data=[1.0], privacy_unit=ONE, domain=FLOATS)
+
+
+def test_answers_come_back_as_they_were():
+    import numpy as np
+
+    values = [None, True, 2**70, -0.1, float("inf"), "a", [1, (2.5, "b")], {"k": [1.5]}]
+    for value in values:
+        assert from_bytes(to_bytes(value)) == value
+    for array in (np.array([1.5, np.nan]), np.array([[2**63]], np.uint64), np.float32(0.1)):
+        back = from_bytes(to_bytes(array))
+        assert back.dtype == array.dtype
+        assert np.array_equal(back, array, equal_nan=True)
+    with pytest.raises(TypeError, match="cannot be stored"):
+        to_bytes(object())
