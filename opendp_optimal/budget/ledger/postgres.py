@@ -51,6 +51,11 @@ class PostgresStore:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._open))
         self._forget()
 
+    def __del__(self) -> None:
+        """Close the connection with the ledger that used it."""
+        with suppress(Exception):
+            self._open.close()
+
     def _connection(self) -> Any:
         if self._open is None or self._open.closed:
             psycopg = _library()

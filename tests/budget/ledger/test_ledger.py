@@ -189,7 +189,7 @@ def test_killed_processes(ledger, address):
     """Prices of what was released <= charged <= limit, and the log is whole."""
     ledger.create("a", epsilon=1000.0)
     released, kills = 0, 0
-    for _ in range(5):
+    for _ in range(5):  # each a start of four processes
         running = spenders(address, 4, 10_000)
         released += sum(p.stdout.readline().count("released") for p in running)
         for process in running:
@@ -397,7 +397,6 @@ def test_passwords_are_never_shown(postgres, tmp_path):
     assert caught.value.__suppress_context__
     ledger = open_ledger(postgres)
     ledger.create("a", epsilon=1.0)
-    ledger.close()
     shown = repr(ledger) + json.dumps([e.detail for e in ledger.log()])
     assert postgres.split("?")[-1] not in shown
 
