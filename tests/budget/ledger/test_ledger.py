@@ -22,6 +22,8 @@ from opendp_optimal.budget.ledger.postgres import without_password
 from opendp_optimal.errors import BudgetError, LedgerError
 from tests.budget.ledger.conftest import stop_at_once
 
+pytestmark = pytest.mark.process  # servers, writers that are killed, forks
+
 
 def test_a_budget_is_spent_once(ledger):
     ledger.create("census", epsilon=2.0, delta=1e-6)
