@@ -41,7 +41,7 @@ $(STAMP): $(MANIFESTS)
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		-e '.[plot,accounting,polars,reproduce,dev]' $(foreach p,$(PLUGINS),-e './$(p)$(call extras,$(p))')
+		-e '.[plot,accounting,polars,postgres,reproduce,dev]' $(foreach p,$(PLUGINS),-e './$(p)$(call extras,$(p))')
 	@touch $@
 
 demo: $(STAMP) ## a small pipeline with Laplace, Gaussian and optimal noise side by side
