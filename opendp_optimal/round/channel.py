@@ -46,7 +46,8 @@ def private_rows(
     if problem.mirrored:
         common = common + common[::-1]
     common = common * problem.shared
-    common = common / common.sum()
+    # Where no output is shared there is nothing to mix in: the weights must do as they are.
+    common = common / (common.sum() or 1.0)
     allowed = Fraction(problem.delta) * TOTAL
     mix = 0.0
     while mix <= largest_mix:

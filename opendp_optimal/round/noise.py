@@ -102,6 +102,11 @@ def round_prices(
     scale = math.ceil(math.log2(2.0**17 * (1 + growth) * max(4, len(slack)) / value))
     widest = max(float(solution.budget_price.max(initial=0.0)), float(np.max(slack, initial=0.0)))
     scale = min(scale, 50 - math.ceil(math.log2(max(widest, min(2.0**-40, value)))))
+    # Prices of other rows have bounds of their own; they only have to be integers of 64 bits.
+    others = np.concatenate([solution.order_price, solution.tail_price])
+    if not np.all(np.isfinite(others)):
+        raise CertificateError("a price is not finite")
+    scale = min(scale, 52 - math.ceil(math.log2(max(float(others.max(initial=0.0)), 2.0**-900))))
     unit = 2.0**scale
     budget = np.ceil(solution.budget_price * unit).astype(np.int64)
     rounded = np.rint(slack * unit).astype(np.int64)

@@ -16,6 +16,8 @@ from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
 
 _TERMS = 400
+_SECONDS = 2.0
+"""What programmes for such noise may take: it is one candidate of several."""
 
 
 def least_loss(problem: BoundedProblem) -> Fraction:
@@ -62,4 +64,5 @@ def noise_for(
     stored: NoiseTable | None = tables.load(asked, gap) if cache else None
     if stored is not None and stored.gap <= gap:
         return stored
-    return refine(asked, SearchOptions(kind="noise", gap=gap, progress=progress))
+    options = SearchOptions(kind="noise", gap=gap, seconds=_SECONDS, progress=progress)
+    return refine(asked, options)

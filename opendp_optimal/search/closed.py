@@ -55,7 +55,9 @@ Integers = NDArray[np.int64]
 
 _MARGINS = tuple(2.0**-power for power in (40, 30, 20, 14, 10, 7, 4))
 """Parts of epsilon that a closed form may leave unused, for what rounding to integers adds."""
-_FINEST = 4096
+_FINEST, _FINEST_SAMPLED, _NARROW = 4096, 512, 16.0
+"""Cells of closed forms, at most; beyond this epsilon the highest step is narrower than they are,
+and the finest lattice of all is used."""
 _BLOCK_FALL = 2.0**-8
 _LONGEST_BLOCK = 16_384
 _MOST_PRICES = 500_000
@@ -90,7 +92,7 @@ def pure_table(
         )
     close = replace(problem, delta=tiny)
     fixed = problem.integer_sensitivity
-    limit = fixed or most_cells(close, programmes=1)
+    limit = fixed or most_cells(close, 2 * MOST_SECONDS)  # one of two programmes
     count = fixed or min(limit, first_cells(close, gap))
     best: NoiseTable | None = None
     while True:
@@ -319,7 +321,11 @@ def with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTab
     tail = min(problem.delta, problem.impossible or 1.0)
     length = support_radius(problem.epsilon, tail) + 1
     most = max(1, int(_MOST_WEIGHTS / (2 * length)))
-    cells = problem.integer_sensitivity or min(_FINEST, fine_cells(problem), most)
+    finest = _FINEST_SAMPLED if problem.loss.by_samples else _FINEST
+    wanted = fine_cells(problem)
+    if problem.epsilon > _NARROW and not problem.loss.by_samples:
+        finest = wanted = MOST_CELLS
+    cells = problem.integer_sensitivity or min(finest, wanted, most)
     cost = problem.cost(cells, cells * 3)
     values = floats(cost.upper, cost.denominator)
     top = best_top(problem.epsilon, cells, values, cells * 3)
@@ -348,13 +354,16 @@ def with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTab
 
 def _with_any_prices(problem: NoiseProblem, cells: int, weights: Integers, atom: int) -> NoiseTable:
     """A table with the prices of the largest shift alone, or without prices if that is better."""
-    dual = one_shift(problem, problem.integer_sensitivity or 1)
-    with_dual = NoiseTable.rounded(problem, cells, weights, atom, dual)
     cost = problem.cost(cells, cells)
-    if with_dual.lower > float(Fraction(min(cost.lower), cost.denominator)):
-        return with_dual
-    plain = NoiseTable.rounded(problem, cells, weights, atom, no_prices(cells))
-    return max(plain, with_dual, key=lambda table: table.lower)
+    least = Fraction(min(cost.lower), cost.denominator)
+    try:
+        dual = one_shift(problem, problem.integer_sensitivity or 1)
+        table = NoiseTable.rounded(problem, cells, weights, atom, dual)
+        if table.lower > least:
+            return table
+    except CertificateError:
+        pass  # prices of huge or uneven losses may not be integers of 64 bits
+    return NoiseTable.rounded(problem, cells, weights, atom, no_prices(cells))
 
 
 def _cheapest_place(problem: NoiseProblem, cells: int, law: Floats) -> Floats:

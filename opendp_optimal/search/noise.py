@@ -24,7 +24,6 @@ from opendp_optimal.search.closed import decaying, priced, pure_table, with_clos
 from opendp_optimal.search.jump import divided, fine_parts, moved_costs
 from opendp_optimal.search.options import SearchOptions, silent
 from opendp_optimal.search.sizing import (
-    MOST_SECONDS,
     aligned,
     first_cells,
     most_cells,
@@ -139,7 +138,7 @@ def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
         return pure_table(problem, gap, price, progress, tiny)
     _check_length(problem)
     fixed = problem.integer_sensitivity or options.cells
-    limit = fixed or most_cells(problem)
+    limit = fixed or most_cells(problem, options.seconds)
     count = fixed or min(limit, first_cells(problem, gap))
     best: NoiseTable | None = None
     failure: Exception | None = None
@@ -147,7 +146,7 @@ def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
     spent = 0.0
     for attempt in range(_ATTEMPTS):
         spent += seconds(problem, count) * (1 if method in _OWN else _SLOWER)
-        if (fixed or attempt) and spent > MOST_SECONDS:
+        if (fixed or attempt) and spent > options.seconds:
             break
         progress(f"{count} cells per sensitivity")
         lattices = (fixed, fixed) if fixed else aligned(problem, count)

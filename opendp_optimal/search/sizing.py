@@ -38,8 +38,8 @@ def integer_sensitivity(epsilon: float, sensitivity: Fraction | float) -> int | 
     return whole if whole == 1 or short else None
 
 
-def most_cells(problem: NoiseProblem, programmes: int = 2) -> int:
-    """The finest lattice whose programmes, one or two, stay within bounds of time and memory."""
+def most_cells(problem: NoiseProblem, most_seconds: float = MOST_SECONDS) -> int:
+    """The finest lattice whose two programmes stay within bounds of time and memory."""
     most = _MOST_TERMS if problem.epsilon < _LARGE_EPSILON else _MOST_TERMS // 10
     _, prices = problem.reaches
     sides, count = 1 if problem.folded else 4, 1
@@ -47,7 +47,7 @@ def most_cells(problem: NoiseProblem, programmes: int = 2) -> int:
         following = count + max(1, count // 8)
         if sides * following * (math.ceil(following * prices) + 1 + following) > most:
             break
-        if seconds(problem, following) * programmes / 2 > MOST_SECONDS:
+        if seconds(problem, following) > most_seconds:
             break
         count = following
     return count

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opendp_optimal import GapWarning, NoiseTable, solve
+from opendp_optimal import GapWarning, NoiseTable, solve, solve_bounded
 from opendp_optimal.model.noise import program_below
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.search import noise as search
@@ -129,3 +129,18 @@ def test_threads_keep_their_own_warnings() -> None:
     assert all(
         np.array_equal(a.weights, b.weights) for a, b in zip(tables, tables[4:], strict=False)
     )
+
+
+def test_order_prices_of_any_size_are_integers() -> None:
+    table = answered(epsilon=21.5, delta=3.8e-6, loss=lambda x: abs(x), monotone=True, gap=0.5)
+    assert table.lower <= table.upper
+
+
+def test_nothing_shared_and_nothing_to_mix_in() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", GapWarning)
+        table = solve_bounded(
+            0.028, 1 - 2.0**-53, range=(-8.0, 0.0), sensitivity=1.0, bins=8, cache=False
+        )
+    table.verify()
