@@ -58,6 +58,8 @@ _MARGINS = tuple(2.0**-power for power in (40, 30, 20, 14, 10, 7, 4))
 _FINEST, _FINEST_SAMPLED, _NARROW = 4096, 512, 16.0
 """Cells of closed forms, at most; beyond this epsilon the highest step is narrower than they are,
 and the finest lattice of all is used."""
+_LONGER = 1e-5
+"""From this part of epsilon on, leaving it unused makes the noise longer."""
 _BLOCK_FALL = 2.0**-8
 _LONGEST_BLOCK = 16_384
 _MOST_PRICES = 500_000
@@ -329,13 +331,15 @@ def with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTab
     cost = problem.cost(cells, cells * 3)
     values = floats(cost.upper, cost.denominator)
     top = best_top(problem.epsilon, cells, values, cells * 3)
-    radius = truncation_radius(problem.epsilon, tail * 0.999, cells, top)
+    edge: float = math.inf
     if problem.support is not None:
-        whole_cells = (
-            problem.support if problem.kind == "integer" else problem.support * cells - 0.5
-        )
-        radius = max(1, min(radius, math.floor(whole_cells)))
+        edge = problem.support * cells - 0.5 if problem.kind == "real" else problem.support
+    radius = 0
     for margin in _MARGINS:
+        if radius == 0 or margin > _LONGER:
+            used = problem.epsilon * (1 - margin) if radius else problem.epsilon
+            radius = truncation_radius(used, tail * 0.999, cells, top)
+            radius = max(1, int(min(radius, edge)))
         law = staircase(problem.epsilon * (1 - margin), cells, radius, top)
         if not (problem.folded or problem.monotone or problem.support is not None):
             law = _cheapest_place(problem, cells, law)
