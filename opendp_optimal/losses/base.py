@@ -54,6 +54,17 @@ class LatticeCost(Frozen):
 
 
 @dataclass(frozen=True)
+class _Rescaled:
+    """A loss of noise that is multiplied first: a function that can be pickled."""
+
+    loss: Loss
+    unit: float
+
+    def __call__(self, x: float) -> float:
+        return self.loss(x * self.unit)
+
+
+@dataclass(frozen=True)
 class Loss:
     """A loss to minimise in expectation: ``Loss(function)``, or a name: "l1", "l2", "pinball:0.9".
 
@@ -162,7 +173,7 @@ class Loss:
 
     def mirrored(self) -> Loss:
         """The loss c(-x)."""
-        return Loss(lambda x: self(-x), f"{self.name}:mirrored", self.lipschitz)
+        return Loss(_Rescaled(self, -1), f"{self.name}:mirrored", self.lipschitz)
 
     def scaled(self, unit: float) -> Loss:
         """The loss of noise in units of the sensitivity, for noise that is then scaled by it.
@@ -172,7 +183,7 @@ class Loss:
         if unit == 1:
             return self
         slope = None if self.lipschitz is None else self.lipschitz * unit
-        return Loss(lambda x: self(x * unit), f"{self.name}:{unit:g}", slope)
+        return Loss(_Rescaled(self, unit), f"{self.name}:{unit:g}", slope)
 
     def on_integers(self, radius: int) -> LatticeCost:
         """Exact costs for noise on the integers -radius..radius."""

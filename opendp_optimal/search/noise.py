@@ -64,7 +64,8 @@ def solve(
     :param delta: privacy parameter; 0 gives pure noise (losses l1 and l2)
     :param loss: "l1", "l2", "pinball:LEVEL", a registered name, a function or a ``Loss``
     :param integer_sensitivity: n for integer queries of that sensitivity; None for real queries
-        of sensitivity 1 (scale the noise for others)
+        of sensitivity 1 (scale the noise for others). Noise of more than 1,500,000 integers on
+        each side is refused
     :param gap: largest acceptable certified relative gap (upper - lower) / lower; if it cannot be
         reached, the best table is returned with a ``GapWarning``
     :param cache: look for the table on disk first, and keep it there

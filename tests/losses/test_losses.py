@@ -197,3 +197,9 @@ def test_losses_agree_with_themselves(name, z):
     assert loss.mirrored().value(z) == pytest.approx(loss.value(-z))
     assert loss.symmetric == (loss.lean == 0)
     assert loss.chords(Fraction(1, 3), 2)[1] <= loss.value(Fraction(-1, 3))
+
+
+def test_losses_in_other_units_can_be_pickled():
+    loss = Loss(abs, "size")
+    for changed, value in ((loss.scaled(2.0), 2.0), (loss.mirrored(), 1.0)):
+        assert pickle.loads(pickle.dumps(changed))(1.0) == value
