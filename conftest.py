@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from opendp.mod import GLOBAL_FEATURES
 
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(name, "1")
@@ -106,3 +107,12 @@ class FileTimes:
 def _processor_seconds() -> float:
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
+
+
+@pytest.fixture(autouse=True)
+def _features_stay() -> Iterator[None]:
+    """A test that changes OpenDP's features changes them for itself alone."""
+    before = set(GLOBAL_FEATURES)
+    yield
+    GLOBAL_FEATURES.clear()
+    GLOBAL_FEATURES.update(before)

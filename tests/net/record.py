@@ -148,7 +148,7 @@ def commands() -> dict[str, str]:
 
     from opendp_optimal import load_plugins
 
-    runner = CliRunner()
+    runner = CliRunner(env={"COLUMNS": "80"})  # as wide everywhere
     top = {name: added.value for name, added in load_plugins().commands.items()}
     found = {}
     for name in sorted(top):

@@ -37,6 +37,8 @@ def literature_lower_bound(
         raise ValueError(f"loss ({loss!r}) must be 'l1' or 'l2'")
     if rounding not in ("down", "up", "none"):
         raise ValueError(f"rounding ({rounding!r}) must be 'down', 'up' or 'none'")
+    if not epsilon > 0:
+        raise ValueError(f"epsilon ({epsilon!r}) must be positive")
     length = truncated_laplace_radius(epsilon, delta)
     if delta == 0.0:
         n, partial = math.ceil(750.0 / epsilon), 0.0  # later terms are 0 in floating point
