@@ -157,13 +157,18 @@ def commands() -> dict[str, str]:
             for part in path[1:]:
                 command = command.commands[part]
             result = runner.invoke(command, ["--help"], prog_name=" ".join(path))
-            found[" ".join(path)] = result.output
+            found[" ".join(path)] = _words(result.output)
     for arguments in JSON:
         name, *rest = arguments
         result = runner.invoke(top[name], rest, prog_name=name)
         printed = json.loads(result.output)
         found["json " + " ".join(arguments)] = _keys(printed)
     return found
+
+
+def _words(text: str) -> str:
+    """Help without its layout, which depends on who asked for it first."""
+    return " ".join(text.replace("-h, --help", "--help").split())
 
 
 def _keys(value: Any) -> str:
