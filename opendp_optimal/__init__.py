@@ -48,47 +48,6 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-__getattr__, __dir__, __all__ = lazy_face(
-    __name__,
-    {
-        "opendp_optimal.advisor.advice": ["Advice", "advise"],
-        "opendp_optimal.errors": [
-            "CertificateError",
-            "GapWarning",
-            "SolverError",
-            "TableFormatError",
-        ],
-        "opendp_optimal.hookspecs": ["hookimpl"],
-        "opendp_optimal.losses.base": ["Loss"],
-        "opendp_optimal.measure.bounded": [
-            "make_optimal_bounded",
-            "make_optimal_bounded_noise",
-            "then_optimal_bounded_noise",
-        ],
-        "opendp_optimal.measure.compose": ["compose"],
-        "opendp_optimal.measure.frames.aggregates": [
-            "frame_query",
-            "make_frame_count",
-            "make_frame_histogram",
-            "make_frame_sum",
-            "then_frame_count",
-            "then_frame_histogram",
-            "then_frame_sum",
-        ],
-        "opendp_optimal.measure.noise": [
-            "make_optimal",
-            "make_optimal_noise",
-            "then_optimal_noise",
-        ],
-        "opendp_optimal.measure.waiting": ["Deferred"],
-        "opendp_optimal.plugins": ["load_plugins"],
-        "opendp_optimal.search.bounded": ["solve_bounded"],
-        "opendp_optimal.search.channel": ["solve_channel"],
-        "opendp_optimal.search.noise": ["solve"],
-        "opendp_optimal.table.bounded": ["BoundedTable"],
-        "opendp_optimal.table.channel": ["ChannelTable"],
-        "opendp_optimal.table.noise": ["NoiseTable"],
-    },
-)
+__getattr__, __dir__, __all__ = lazy_face(__name__)
 
 enrol(builtins)

@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-__all__ = ["Late", "late", "lazy_face"]
 
-
-def lazy_face(
-    package: str, names: Mapping[str, Sequence[str]]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+def lazy_face(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package whose names load late.
 
-    :param package: its ``__name__``.
-    :param names: the public names by the module they are defined in; "name as other" for one
-        that has another name there. A module may be named like a function.
+    The public names are those that the package's source imports as themselves (``from a import b
+    as b``), under ``if TYPE_CHECKING:``: one list for readers, for type checkers and for this. A
+    module may be named like a function.
 
-    >>> find, names, public = lazy_face("some_package", {"math": ["sqrt as root"]})
-    >>> find("root")(9.0), public
-    (3.0, ['root'])
+    :param package: its ``__name__``.
+
+    >>> find, names, public = lazy_face("opendp_optimal.budget")
+    >>> find("open_ledger").__module__, "Ledger" in public
+    ('opendp_optimal.budget.ledger', True)
     """
+    source = ast.parse(inspect.getsource(sys.modules[package]))
     homes = {
-        text.split(" as ")[-1]: (module, text.split(" as ")[0])
-        for module, listed in names.items()
-        for text in listed
+        name.name: str(line.module)
+        for line in ast.walk(source)
+        if isinstance(line, ast.ImportFrom)
+        for name in line.names
+        if name.name == name.asname
     }
     public = sorted(homes, key=_rank)
 
     def find(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module, own = homes[name]
         try:
-            return getattr(import_module(module), own)
+            return getattr(import_module(homes[name]), name)
         except AttributeError:
-            return import_module(f"{module}.{own}")
+            return import_module(f"{homes[name]}.{name}")
 
     return find, lambda: public, public
 

@@ -25,25 +25,4 @@ if TYPE_CHECKING:
     from opendp_optimal.measure.guarded import filter_context as filter_context
     from opendp_optimal.measure.guarded import make_filter as make_filter
 
-__getattr__, __dir__, __all__ = lazy_face(
-    __name__,
-    {
-        "opendp_optimal.budget.filters": [
-            "ApproxGpFilter",
-            "CgpFilter",
-            "Filter",
-            "GaussianFilter",
-            "GpFilter",
-            "approximate_loss",
-            "check_reach",
-            "gaussian_delta",
-            "simple_loss",
-        ],
-        "opendp_optimal.budget.ledger": ["Ledger", "open_ledger"],
-        "opendp_optimal.budget.shares": ["epsilon_share"],
-        "opendp_optimal.budget.theorems": ["composed_delta", "gaussian_delta_above"],
-        "opendp_optimal.errors": ["BudgetError", "LedgerError"],
-        "opendp_optimal.measure.compose": ["compose"],
-        "opendp_optimal.measure.guarded": ["filter_context", "make_filter"],
-    },
-)
+__getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -136,9 +136,12 @@ def hooks_page() -> str:
 
 def extend_homes() -> dict[str, list[str]]:
     """The modules that the names of ``extend`` come from, as its source lists them."""
-    tree = ast.parse(Path(extend.__file__).read_text())
-    (listed,) = (node for node in ast.walk(tree) if isinstance(node, ast.Dict))
-    return ast.literal_eval(listed)
+    homes: dict[str, list[str]] = {}
+    for line in ast.walk(ast.parse(Path(extend.__file__).read_text())):
+        if isinstance(line, ast.ImportFrom):
+            own = [name.name for name in line.names if name.name == name.asname]
+            homes.setdefault(str(line.module), []).extend(own)
+    return homes
 
 
 def described(docstring: str) -> str:
@@ -179,12 +182,10 @@ def _first(module: ModuleType, name: str) -> str:
     return described(" ".join(said.split()))
 
 
-def described_name(home: str, text: str) -> str:
+def described_name(home: str, name: str) -> str:
     """The part of the page about one name."""
-    own, _, name = text.partition(" as ")
     module = importlib.import_module(home)
-    value = getattr(module, own)
-    name = name or own
+    value = getattr(module, name)
     if isinstance(value, ModuleType):
         public = [n for n in value.__all__ if callable(getattr(value, n))]
         lines = [f"* `{call_of(n, getattr(value, n))}`: {_first(value, n)}" for n in public]
@@ -192,7 +193,7 @@ def described_name(home: str, text: str) -> str:
     if inspect.isclass(value) or (inspect.isroutine(value) and inspect.getdoc(value)):
         words = described(inspect.getdoc(value) or "").rstrip()
         return f"### `{call_of(name, value)}`\n\n{words}\n"
-    return f"### `{name}`\n\n{described(attribute_doc(module, own))}\n"
+    return f"### `{name}`\n\n{described(attribute_doc(module, name))}\n"
 
 
 def extend_page() -> str:

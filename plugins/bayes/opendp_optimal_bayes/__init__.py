@@ -40,30 +40,6 @@ if TYPE_CHECKING:
     from opendp_optimal_bayes.remapping import clamp as clamp
     from opendp_optimal_bayes.remapping import remap as remap
 
-__getattr__, __dir__, __all__ = lazy_face(
-    __name__,
-    {
-        "opendp_optimal.extend": ["make_optimal_channel", "then_optimal_channel"],
-        "opendp_optimal_bayes.channel": ["Channel", "Hyper"],
-        "opendp_optimal_bayes.constructions": [
-            "geometric_channel",
-            "laplace_excess_bound",
-            "pixelated_laplace_channel",
-            "pixelated_prior",
-            "step_geometric_channel",
-        ],
-        "opendp_optimal_bayes.grid": ["Law", "law_of"],
-        "opendp_optimal_bayes.losses": ["bayes_risk", "is_legal", "loss_matrix"],
-        "opendp_optimal_bayes.measure": [
-            "make_bounded_geometric",
-            "make_bounded_laplace",
-            "then_bounded_geometric",
-            "then_bounded_laplace",
-        ],
-        "opendp_optimal_bayes.optimal": ["OptimalChannel", "optimal_channel"],
-        "opendp_optimal_bayes.refinement": ["Refinement", "refines"],
-        "opendp_optimal_bayes.remapping": ["Clamp", "Remap", "Rule", "clamp", "remap"],
-    },
-)
+__getattr__, __dir__, __all__ = lazy_face(__name__)
 
 enrol(plugin)

@@ -9,12 +9,6 @@ if TYPE_CHECKING:
     from opendp_optimal_example.huber import HUBER as HUBER
     from opendp_optimal_example.mean import make_optimal_mean as make_optimal_mean
 
-__getattr__, __dir__, __all__ = lazy_face(
-    __name__,
-    {
-        "opendp_optimal_example.huber": ["HUBER"],
-        "opendp_optimal_example.mean": ["make_optimal_mean"],
-    },
-)
+__getattr__, __dir__, __all__ = lazy_face(__name__)
 
 enrol(plugin)

@@ -11,7 +11,6 @@ from opendp_optimal.extend import enrol, lazy_face
 from opendp_optimal_geo import plugin
 
 if TYPE_CHECKING:
-    from opendp_optimal import extend
     from opendp_optimal.budget import ApproxGpFilter as ApproxGpFilter
     from opendp_optimal.budget import BudgetError as BudgetError
     from opendp_optimal.budget import CgpFilter as CgpFilter
@@ -35,6 +34,9 @@ if TYPE_CHECKING:
     from opendp_optimal_geo.audit import gaussian_power as gaussian_power
     from opendp_optimal_geo.curator import Curator as Curator
     from opendp_optimal_geo.look import Request as Request
+    from opendp_optimal_geo.look import gaussian_noise as gaussian_noise
+    from opendp_optimal_geo.look import laplace_noise as laplace_noise
+    from opendp_optimal_geo.look import planar_laplace_noise as planar_laplace_noise
     from opendp_optimal_geo.population import Population as Population
     from opendp_optimal_geo.projection import project as project
     from opendp_optimal_geo.projection import unproject as unproject
@@ -63,57 +65,6 @@ if TYPE_CHECKING:
     from opendp_optimal_geo.transform import then_projection as then_projection
     from opendp_optimal_geo.transform import then_signed_distance as then_signed_distance
 
-    gaussian_noise = extend.gaussian_integers
-    laplace_noise = extend.laplace_integers
-    planar_laplace_noise = extend.laplace_vectors
-
-__getattr__, __dir__, __all__ = lazy_face(
-    __name__,
-    {
-        "opendp_optimal.budget": [
-            "ApproxGpFilter",
-            "BudgetError",
-            "CgpFilter",
-            "Filter",
-            "GaussianFilter",
-            "GpFilter",
-            "approximate_loss",
-            "filter_context",
-            "gaussian_delta",
-            "make_filter",
-            "simple_loss",
-        ],
-        "opendp_optimal.extend": [
-            "gaussian_integers as gaussian_noise",
-            "laplace_integers as laplace_noise",
-            "laplace_vectors as planar_laplace_noise",
-            "make_grid_gaussian",
-            "make_grid_laplace",
-            "then_grid_gaussian",
-            "then_grid_laplace",
-        ],
-        "opendp_optimal_geo.answer": ["Answer", "DensityMap", "Round"],
-        "opendp_optimal_geo.audit": ["audit_looks", "audit_population", "gaussian_power"],
-        "opendp_optimal_geo.curator": ["Curator"],
-        "opendp_optimal_geo.look": ["Request"],
-        "opendp_optimal_geo.population": ["Population"],
-        "opendp_optimal_geo.projection": ["project", "unproject"],
-        "opendp_optimal_geo.protocol": ["LocalProtocol", "Reply", "Status"],
-        "opendp_optimal_geo.query": ["KernelDensity", "Nearest", "Points", "RangeCount"],
-        "opendp_optimal_geo.radius": ["gaussian_radius", "laplace_radius"],
-        "opendp_optimal_geo.region": ["rectangle", "threshold_shift"],
-        "opendp_optimal_geo.schedule": ["Schedule", "even_rule", "saving_rule", "spread_rule"],
-        "opendp_optimal_geo.score": ["DistanceTo", "SignedDistance"],
-        "opendp_optimal_geo.transform": [
-            "make_distance_to_point",
-            "make_projection",
-            "make_signed_distance",
-            "projected_distance",
-            "then_distance_to_point",
-            "then_projection",
-            "then_signed_distance",
-        ],
-    },
-)
+__getattr__, __dir__, __all__ = lazy_face(__name__)
 
 enrol(plugin)

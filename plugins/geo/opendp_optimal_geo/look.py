@@ -8,10 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.extend import float_down
-from opendp_optimal.extend import gaussian_integers as gaussian_noise
-from opendp_optimal.extend import laplace_integers as laplace_noise
-from opendp_optimal.extend import laplace_vectors as planar_laplace_noise
+from opendp_optimal.extend import float_down, gaussian_integers, laplace_integers, laplace_vectors
 from opendp_optimal_geo.allowances import Users, pick, put
 from opendp_optimal_geo.grid import Grid
 from opendp_optimal_geo.plan import SAFE, Look, Plan
@@ -19,6 +16,9 @@ from opendp_optimal_geo.region import LARGEST
 from opendp_optimal_geo.score import Score
 
 FloatArray = NDArray[np.float64]
+
+gaussian_noise, laplace_noise = gaussian_integers, laplace_integers
+planar_laplace_noise = laplace_vectors
 
 
 @dataclass(frozen=True)

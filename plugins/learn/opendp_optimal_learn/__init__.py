@@ -23,16 +23,6 @@ if TYPE_CHECKING:
     from opendp_optimal_learn.truncated import make_truncated_laplace as make_truncated_laplace
     from opendp_optimal_learn.truncated import truncated_table as truncated_table
 
-__getattr__, __dir__, __all__ = lazy_face(
-    __name__,
-    {
-        "opendp_optimal_learn.budget": ["BUDGETS", "NOISES", "Plan", "composed_delta", "plan"],
-        "opendp_optimal_learn.classifier": ["BoundsExceededWarning", "PrivacyLeakWarning"],
-        "opendp_optimal_learn.logistic": ["PrivateLogisticRegression"],
-        "opendp_optimal_learn.naive_bayes": ["PrivateNaiveBayes"],
-        "opendp_optimal_learn.releases": ["Releases"],
-        "opendp_optimal_learn.truncated": ["make_truncated_laplace", "truncated_table"],
-    },
-)
+__getattr__, __dir__, __all__ = lazy_face(__name__)
 
 enrol(plugin)

@@ -53,41 +53,6 @@ if TYPE_CHECKING:
     from opendp_optimal_select.ring.optimum import optimal_ring as optimal_ring
     from opendp_optimal_select.service import http_transport as http_transport
 
-__getattr__, __dir__, __all__ = lazy_face(
-    __name__,
-    {
-        "opendp_optimal_select.audit": ["audit_signal"],
-        "opendp_optimal_select.catalogue": ["Catalogue", "VectorCatalogue"],
-        "opendp_optimal_select.check": ["expected_cost", "minimise_cost"],
-        "opendp_optimal_select.disutility": ["check_disutility"],
-        "opendp_optimal_select.features": [
-            "FeatureSpace",
-            "grid_offsets",
-            "make_feature_selection",
-            "then_feature_selection",
-        ],
-        "opendp_optimal_select.measure": ["make_multi_selection", "then_multi_selection"],
-        "opendp_optimal_select.messages": ["Answer", "MessageError", "Request", "Response"],
-        "opendp_optimal_select.noise": [
-            "GaussianNoise",
-            "LaplaceNoise",
-            "LogConcaveNoise",
-            "SymmetricNoise",
-        ],
-        "opendp_optimal_select.parties": ["Client", "FeatureClient", "Server"],
-        "opendp_optimal_select.placement": ["lloyd_offsets", "placement_cost", "quantile_offsets"],
-        "opendp_optimal_select.placing": ["Placement", "cost", "offsets", "recursion"],
-        "opendp_optimal_select.privacy": ["GeographicPrivacy", "up_to"],
-        "opendp_optimal_select.ring.client": [
-            "RingNoise",
-            "design_ring",
-            "grid_cost",
-            "make_ring_selection",
-            "then_ring_selection",
-        ],
-        "opendp_optimal_select.ring.optimum": ["RingOptimum", "laplace_ring", "optimal_ring"],
-        "opendp_optimal_select.service": ["http_transport"],
-    },
-)
+__getattr__, __dir__, __all__ = lazy_face(__name__)
 
 enrol(plugin)
