@@ -19,6 +19,7 @@ def lazy_face(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str
 
     :param package: its ``__name__``.
 
+    >>> import opendp_optimal.budget
     >>> find, names, public = lazy_face("opendp_optimal.budget")
     >>> find("open_ledger").__module__, "Ledger" in public
     ('opendp_optimal.budget.ledger', True)
