@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from opendp.mod import enable_features
 
 from opendp_optimal.extend import CommandGroup, drawable, json_option, print_json, progress_bar
@@ -197,13 +198,35 @@ def serve_command(catalogue: Path, host: str, port: int, max_answers: int) -> No
 @click.option("--value", type=float, required=True, help="The private value; it stays here.")
 @_k_option
 @_epsilon_option
+@click.option(
+    "--ledger",
+    envvar="OPENDP_OPTIMAL_LEDGER",
+    show_envvar=True,
+    help="Where budgets are kept: a file, or postgresql://...",
+)
+@click.option("--name", help="The budget in the ledger to charge: an epsilon per unit.")
+@click.option("--question", help="Asked again, the same signal is sent and nothing is charged.")
 @json_option
-def ask_command(url: str, value: float, k: int, epsilon: float, as_json: bool) -> None:
+def ask_command(
+    url: str,
+    value: float,
+    k: int,
+    epsilon: float,
+    ledger: str | None,
+    name: str | None,
+    question: str | None,
+    as_json: bool,
+) -> None:
     """Send one private signal to a service and print the best of its answers."""
+    from opendp_optimal.budget import open_ledger
     from opendp_optimal_select.parties import Client
     from opendp_optimal_select.service import http_transport
 
-    answer = Client(epsilon, k).ask(value, http_transport(url))
+    source = click.get_current_context().get_parameter_source("ledger")
+    charged = name is not None or source is ParameterSource.COMMANDLINE
+    budgets = open_ledger(ledger) if charged and ledger is not None else None
+    client = Client(epsilon, k, ledger=budgets, name=name)
+    answer = client.ask(value, http_transport(url), question=question)
     if as_json:
         print_json({"item": answer.item, "position": answer.position}, indent=None)
     else:

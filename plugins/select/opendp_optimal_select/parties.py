@@ -7,8 +7,10 @@ machines; ``transport`` below is anything that carries bytes there and back.
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -16,6 +18,7 @@ from typing import Any
 import numpy as np
 import opendp.prelude as dp
 
+from opendp_optimal.budget import Ledger
 from opendp_optimal.extend import positive, whole
 from opendp_optimal_select.catalogue import Catalogue
 from opendp_optimal_select.disutility import Disutility, check_disutility
@@ -39,19 +42,66 @@ Preference = Callable[[Any, Answer], float]
 
 
 class _Party(ABC):
-    """What both kinds of client share: send a signal, choose in private."""
+    """What both kinds of client share: pay for a signal, send it, choose in private."""
 
-    k: int
-    scale: float
-    preference: Preference | None
+    noise: Noise
 
-    @abstractmethod
-    def privatise(self, value: Any) -> Request:
-        """Return a request holding one private release of ``value``."""
+    def __init__(
+        self,
+        k: int,
+        scale: float,
+        measurement: dp.Measurement,
+        preference: Preference | None,
+        ledger: Ledger | None,
+        name: str | None,
+    ) -> None:
+        """Check the number of answers, and the budget where there is one."""
+        self.k = whole("k", k, most=MAX_ANSWERS)
+        self.scale = scale
+        self.measurement = measurement
+        self.preference = preference
+        self.ledger, self.name = ledger, name
+        if (ledger is None) != (name is None):
+            raise ValueError(f"ledger ({ledger!r}) and name ({name!r}) must be given together")
+        if ledger is not None and name is not None:
+            if not isinstance(ledger, Ledger):
+                raise ValueError(f"ledger ({ledger!r}) must be a Ledger: see open_ledger")
+            ledger.budget(name).kind.price(self._price)
+            ledger.fix_unit(name, f"{measurement.input_metric} at 1.0")
 
-    @abstractmethod
-    def _distance(self, value: Any, answer: Answer) -> float:
-        """Return the distance to use when there is no preference."""
+    @property
+    def _price(self) -> dict[str, float]:
+        """Privacy loss of one release between values at distance 1, as OpenDP's map states it."""
+        return {"epsilon" if self.noise == "laplace" else "rho": self.measurement.map(1.0)}
+
+    def privatise(self, value: Any, *, question: str | None = None) -> Request:
+        """Return a request holding one private release of ``value``.
+
+        With a ledger the release is charged first, on disk. A question is charged and drawn once:
+        asked again, whatever the value, by any process and after any crash, it gets the same noisy
+        value for nothing.
+
+        :param value: the private value
+        :param question: a name for what is asked, kept in the ledger; it must not describe the
+            value
+        :raises BudgetError: if it costs more than is left; then nothing is charged or drawn
+        """
+        private = self._private(value)
+        if self.ledger is None or self.name is None:
+            if question is not None:
+                raise ValueError(f"question ({question!r}) needs a ledger that remembers it")
+            return self._draw(private)
+        about = f"multi-selection, {self.noise} noise of scale {self.scale!r}"
+        if question is None:
+            self.ledger.charge(self.name, **self._price, note=about)
+            return self._draw(private)
+        # Whether a question is known must not depend on the value: the service would learn from
+        # an equal request that the value is the same, and from another that it is not.
+        price = self._price
+        kept = self.ledger.charge_request(self.name, question, about, note=about, **price).answer
+        if kept is None:
+            kept = self.ledger.store_answer(self.name, question, self._draw(private).encode())
+        return replace(Request.decode(kept), k=self.k)
 
     def choose(self, value: Any, response: Response) -> Answer:
         """Return the answer with the smallest disutility. Nothing is sent.
@@ -62,25 +112,42 @@ class _Party(ABC):
         cost = self.preference or self._distance
         return min(response.answers, key=lambda answer: cost(value, answer))
 
-    def ask(self, value: Any, transport: Transport) -> Answer:
+    def ask(self, value: Any, transport: Transport, *, question: str | None = None) -> Answer:
         """Release ``value`` once, fetch the answers and return the best one.
 
         :param value: the private value
         :param transport: carries the request to the server and brings its answer back
+        :param question: a name for what is asked; see :meth:`privatise`
         """
-        request = self.privatise(value)
+        request = self.privatise(value, question=question)
         return self.choose(value, Response.decode(transport(request.encode()), k=self.k))
+
+    def _draw(self, private: Any) -> Request:
+        # Noise may lead beyond the floats: no error may tell, for it depends on the value.
+        signal = np.clip(self.measurement(private), -sys.float_info.max, sys.float_info.max)
+        return Request(signal.tolist(), self.noise, self.scale, self.k)
+
+    @abstractmethod
+    def _private(self, value: Any) -> Any:
+        """Return the value as the measurement takes it; a message must not show it."""
+
+    @abstractmethod
+    def _distance(self, value: Any, answer: Answer) -> float:
+        """Return the distance to use when there is no preference."""
 
 
 class Client(_Party):
     """A user with a private number.
 
-    Every call of :meth:`privatise` or :meth:`ask` is a new release: two of them about the same
-    value lose ``2 * epsilon`` per unit of distance. Keep the request to ask again for free.
+    Without a question every call of :meth:`privatise` or :meth:`ask` is a new release: two of them
+    about the same value lose ``2 * epsilon`` per unit of distance. Keep the request to ask again
+    for free, or give a ledger and name the question.
 
     :param epsilon: privacy loss per unit of distance
     :param k: number of answers to ask for
     :param preference: own disutility of an answer; the distance to its position by default
+    :param ledger: where this user's budget is kept; see :func:`opendp_optimal.budget.open_ledger`
+    :param name: of the budget: an epsilon per unit of distance, for all releases together
 
     >>> dp.enable_features("contrib")
     >>> client = Client(epsilon=1.0, k=3)
@@ -90,22 +157,26 @@ class Client(_Party):
     True
     """
 
-    def __init__(self, epsilon: float, k: int, *, preference: Preference | None = None) -> None:
+    noise = "laplace"
+
+    def __init__(
+        self,
+        epsilon: float,
+        k: int,
+        *,
+        preference: Preference | None = None,
+        ledger: Ledger | None = None,
+        name: str | None = None,
+    ) -> None:
         """Check the arguments and build the measurement."""
-        self.k = whole("k", k, most=MAX_ANSWERS)
         self.epsilon = positive("epsilon", epsilon)
-        self.scale = laplace_scale(self.epsilon)
-        self.preference = preference
+        scale = laplace_scale(self.epsilon)
         space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
-        self.measurement = dp.m.make_laplace(*space, scale=self.scale)
+        measurement = dp.m.make_laplace(*space, scale=scale)
+        super().__init__(k, scale, measurement, preference, ledger, name)
 
-    def privatise(self, value: float) -> Request:
-        """Return a request holding one private release of ``value``.
-
-        :param value: the private number
-        """
-        signal = float(self.measurement(_private_number(value)))
-        return Request(signal, "laplace", self.scale, self.k)
+    def _private(self, value: float) -> float:
+        return _private_number(value)
 
     def _distance(self, value: float, answer: Answer) -> float:
         if isinstance(answer.position, tuple):
@@ -120,28 +191,34 @@ class FeatureClient(_Party):
     :param k: number of answers to ask for: ``(2 per_side + 1) ** directions`` of the server
     :param dimension: number of features
     :param preference: own disutility of an answer; the distance to its position by default
+    :param ledger: where this user's budget is kept; see :func:`opendp_optimal.budget.open_ledger`
+    :param name: of the budget: a rho between features at distance 1, for all releases together
     """
 
+    noise = "gaussian"
+
     def __init__(
-        self, scale: float, k: int, dimension: int, *, preference: Preference | None = None
+        self,
+        scale: float,
+        k: int,
+        dimension: int,
+        *,
+        preference: Preference | None = None,
+        ledger: Ledger | None = None,
+        name: str | None = None,
     ) -> None:
         """Check the arguments and build the measurement."""
-        self.k = whole("k", k, most=MAX_ANSWERS)
-        self.scale = positive("scale", scale)
+        scale = positive("scale", scale)
         self.dimension = whole("dimension", dimension)
-        self.preference = preference
         domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), self.dimension)
-        self.measurement = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=self.scale)
+        measurement = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
+        super().__init__(k, scale, measurement, preference, ledger, name)
 
-    def privatise(self, value: Sequence[float]) -> Request:
-        """Return a request holding one private release of ``value``.
-
-        :param value: the private features
-        """
+    def _private(self, value: Sequence[float]) -> list[float]:
         features = [_private_number(x) for x in value]
         if len(features) != self.dimension:
             raise ValueError(f"value must have {self.dimension} features")
-        return Request(tuple(self.measurement(features)), "gaussian", self.scale, self.k)
+        return features
 
     def _distance(self, value: Sequence[float], answer: Answer) -> float:
         if not isinstance(answer.position, tuple) or len(answer.position) != self.dimension:
