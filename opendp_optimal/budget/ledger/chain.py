@@ -116,10 +116,10 @@ class Entry:
     :param number: 1, 2, 3, ... over all data sets: the generation of the ledger after it
     :param time: when, in UTC
     :param name: the data set
-    :param action: "create", "unit", "charge" or "answer"
+    :param action: "create", "unit", "charge", "answer" or "columns"
     :param amount: the limit or the price; nothing otherwise
     :param detail: what else belongs to it: the kind of a budget, the privacy unit, a note, a
-        request with the digest of its question, the digest of an answer
+        request with the digest of its question, the digest of an answer or of a piece of columns
     :param link: the digest of this line and of the one before
     """
 

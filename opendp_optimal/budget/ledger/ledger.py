@@ -15,10 +15,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opendp_optimal.budget.ledger.chain import BEGINNING, KINDS, Amount, Entry, Kind
 from opendp_optimal.errors import BudgetError, LedgerError
+
+if TYPE_CHECKING:
+    from opendp_optimal.budget.ledger.columns import Columns
 
 __all__ = ["Budget", "Ledger", "Stored"]
 
@@ -283,9 +286,12 @@ class Ledger:
         :returns: the generation
         :raises LedgerError: naming the first thing that is wrong
         """
+        from opendp_optimal.budget.ledger.columns import check_columns
+
         with self._reading() as look:
             generation = self._check_age(look)
             entries, budgets = _entries(look), {b.name: b for b in _budgets(look)}
+            check_columns(look, entries)
         before = BEGINNING
         limits: dict[str, Amount] = {}
         spent: dict[str, Amount] = {}
@@ -307,6 +313,16 @@ class Ledger:
             if not budget.spent.within(budget.limit):
                 raise LedgerError(f"the budget of {name!r} is overspent")
         return generation
+
+    def columns(self, name: str) -> Columns:
+        """Budgets of many people, or anything else that a plugin keeps under a name.
+
+        :param name: letters, digits, spaces, dots, dashes
+        """
+        from opendp_optimal.budget.ledger.columns import Columns
+
+        _check_name(name)
+        return Columns(self, name)
 
     def context(
         self, name: str, *, data: Any, privacy_unit: Any, domain: Any = None, margins: Any = None
@@ -405,6 +421,11 @@ class Ledger:
                 f"CREATE TABLE IF NOT EXISTS ledger_state (format {whole} NOT NULL, "
                 f"generation {whole} NOT NULL, link TEXT NOT NULL){strict}"
             )
+            change.all(
+                f"CREATE TABLE IF NOT EXISTS ledger_columns (name TEXT NOT NULL, "
+                f"number {whole} NOT NULL, place {whole} NOT NULL, sort TEXT NOT NULL, "
+                f"content {blob} NOT NULL, PRIMARY KEY (name, number, place)){strict}"
+            )
             rows = change.all("SELECT format FROM ledger_state")
             if rows and rows[0][0] != FORMAT:
                 raise ValueError(
@@ -463,7 +484,7 @@ def _check_name(name: Any) -> None:
         )
 
 
-def _detail(note: str, **more: str) -> dict[str, Any]:
+def _detail(note: str, **more: Any) -> dict[str, Any]:
     if not isinstance(note, str) or len(note) > LONGEST_NOTE or "\0" in note:
         raise ValueError(f"note must be a text of at most {LONGEST_NOTE} letters")
     return {"note": note, "by": _by(), **more}

@@ -75,16 +75,22 @@ class PostgresStore:
     @contextmanager
     def preparing(self) -> Iterator[Transaction]:
         """A transaction in which tables are made, by one process at a time."""
-        with self.transaction(write=False) as change:
+        with self.transaction(write=False, moving=True) as change:
             change.all(f"SELECT pg_advisory_xact_lock({_PREPARING})")
             yield change
 
     @contextmanager
-    def transaction(self, *, write: bool) -> Iterator[Transaction]:
-        """All of the block, or nothing; on disk when it ends."""
+    def transaction(self, *, write: bool, moving: bool = False) -> Iterator[Transaction]:
+        """All of the block, or nothing; on disk when it ends.
+
+        A reader sees the ledger as it was at one moment, unless it is to see it ``moving``.
+        """
         psycopg = _library()
         with self._lock:
             db = self._connection()
+            levels = psycopg.IsolationLevel
+            still = not write and not moving
+            db.isolation_level = levels.REPEATABLE_READ if still else levels.READ_COMMITTED
             try:
                 yield Transaction(db, write)
                 db.commit()

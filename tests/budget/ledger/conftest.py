@@ -35,7 +35,7 @@ def postgres(server):
 
     address = server.get_uri()
     with psycopg.connect(address, autocommit=True) as db:
-        for table in ("state", "budgets", "log", "requests"):
+        for table in ("state", "budgets", "log", "requests", "columns"):
             db.execute(f"DROP TABLE IF EXISTS ledger_{table}")
     return address
 
