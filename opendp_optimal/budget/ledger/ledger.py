@@ -100,6 +100,14 @@ class Ledger:
         """Where it is."""
         return f"Ledger({self.address!r})"
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
+        """The same ledger: there is one budget, however often what holds it is copied."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as its address: another process opens the same ledger."""
+        return _reopen, (*self._store.where(), self._seen)
+
     def create(
         self,
         name: str,
@@ -452,6 +460,12 @@ class Ledger:
                 f"PRIMARY KEY (name, request)){strict}"
             )
             change.all("INSERT INTO ledger_state VALUES (?, 0, ?)", FORMAT, BEGINNING)
+
+
+def _reopen(address: str, timeout: float, at_least: int) -> Ledger:
+    from opendp_optimal.budget.ledger import open_ledger
+
+    return open_ledger(address, at_least=at_least, timeout=timeout)
 
 
 def _budgets(look: Any) -> list[Budget]:

@@ -127,6 +127,10 @@ class PostgresStore:
             "charged may have been"
         )
 
+    def where(self) -> tuple[str, float]:
+        """Never told: the address may hold a password."""
+        raise TypeError(f"{self.address} cannot be pickled: the address may hold a password")
+
     def close(self) -> None:
         """Close this process's connection; the next use opens another."""
         with self._lock:

@@ -157,6 +157,10 @@ class SqliteStore:
             return ValueError(f"address ({self.address!r}) must be a ledger: {text}")
         return LedgerError(f"{self.address}: {text}; nothing was charged")
 
+    def where(self) -> tuple[str, float]:
+        """The address and the time to wait, for a copy."""
+        return str(self.path), self.timeout
+
     def close(self) -> None:
         """Close this process's connection; the next use opens another."""
         with self._lock:

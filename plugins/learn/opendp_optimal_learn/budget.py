@@ -125,7 +125,10 @@ class Plan:
         def holds(e: float) -> bool:
             return composed_delta(e, self.epsilon, self.delta, self.releases) <= delta
 
-        return least(holds, 0.0, self._sum(self.epsilon), close=1e-12)
+        most = self._sum(self.epsilon)
+        if self.total is not None and holds(self.total[0]):
+            most = min(most, self.total[0])
+        return least(holds, 0.0, most, close=1e-12)
 
 
 @lru_cache(maxsize=512)

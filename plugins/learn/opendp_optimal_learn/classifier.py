@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import warnings
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +21,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
     validate_data,
 )
 
+from opendp_optimal.budget import Ledger, open_ledger
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import Plan
 
@@ -46,6 +51,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     _plan: Plan
     _tables: tuple[Any, ...]
+    _account: tuple[Any, str] | None
+    ledger: Any
+    name: str | None
     bounds: Any
     classes: Any
     reveal_clipping: bool
@@ -61,6 +69,52 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         return tags
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+        """Release noisy statistics of the training data and learn from them.
+
+        With a ledger, everything is charged before anything is released. Where ``fit`` fails, the
+        estimator is as it was before.
+
+        :param X: one row for each record
+        :param y: its class
+        :raises BudgetError: if it costs more than the ledger has left; nothing is released then
+        """
+        before = dict(self.__dict__)
+        try:
+            if (self.ledger is None) != (self.name is None):
+                raise ValueError(f"ledger and name ({self.name!r}) must be given together")
+            self._fit(X, y)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _fit(self, X: Any, y: Any) -> None:  # noqa: N803
+        raise NotImplementedError
+
+    def _charge(self, plan: Plan, metric: str) -> None:
+        """Charge the ledger, where there is one, for all releases of a fit.
+
+        :param plan: what each release gets
+        :param metric: between data sets that differ by one record
+        """
+        self._account = None
+        if self.ledger is None or self.name is None:
+            return
+        with _opened(self.ledger) as ledger:
+            kind = ledger.budget(self.name).kind
+            epsilon, delta = plan.spent_by(None if kind.delta else 0.0, ())
+            if epsilon == float("inf"):
+                raise ValueError(
+                    f"delta ({self.delta!r}) must be 0 for this noise, or name ({self.name!r}) a "
+                    "budget with a delta"
+                )
+            ledger.fix_unit(self.name, f"{metric} at 1")
+            note = f"{type(self).__name__}: {plan.releases} releases of {plan.noise} noise a person"
+            ledger.charge(self.name, epsilon=epsilon, delta=delta or None, note=note)
+        self._account = self.ledger, self.name
 
     def _cells(self, X: Any, fitting: bool, least_rows: int = 1) -> npt.NDArray[Any]:  # noqa: N803
         """X as an array whose cells keep their types; its shape and names are checked."""
@@ -104,19 +158,55 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if read:
             what = ", ".join(read) + (" was" if len(read) == 1 else " were")
             text = f"{what} not given and taken from the data: what they reveal is not private"
-            warnings.warn(text, PrivacyLeakWarning, stacklevel=3)
+            warnings.warn(text, PrivacyLeakWarning, stacklevel=4)
         if self.reveal_clipping:
             inside = (self.lower_ <= values) & (self.upper_ >= values)
             if not inside.all() or any((places < 0).any() for places in codes):
-                warnings.warn(_CLIPPED, BoundsExceededWarning, stacklevel=3)
+                warnings.warn(_CLIPPED, BoundsExceededWarning, stacklevel=4)
 
     def spent(self, delta: float | None = None) -> tuple[float, float]:
-        """The (epsilon, delta) of everything that ``fit`` has released, by composition.
+        """The (epsilon, delta) that is spent on the people in the training data.
 
-        With ``budget="per-statistic"`` this is the plain sum unless a delta is given; a delta of
-        1 there, or an infinite epsilon, means that nothing is guaranteed.
+        Without a ledger this counts the last ``fit`` of this object alone: other fits on the same
+        people, by this object, a copy or another process, come on top of it. With a ledger it is
+        all that was charged to the data set, by all of them, as it stands now.
 
-        :param delta: the total delta to state it at
+        One fit is counted by composition. With ``budget="per-statistic"`` this is the plain sum
+        unless a delta is given; a delta of 1 there, or an infinite epsilon, means that nothing is
+        guaranteed.
+
+        :param delta: the total delta to state it at; with a ledger, at least what was charged
         """
         check_is_fitted(self, "releases_")
-        return self._plan.spent_by(delta, self._tables)
+        if self._account is None:
+            return self._plan.spent_by(delta, self._tables)
+        given, name = self._account
+        with _opened(given) as ledger:
+            budget = ledger.budget(name)
+        found: Any = budget.kind.floats(budget.spent, up=True)
+        epsilon, charged = found if budget.kind.delta else (found, 0.0)
+        if delta is not None and not charged <= delta <= 1:
+            raise ValueError(
+                f"delta ({delta!r}) must be in [{charged!r}, 1], as the ledger adds up"
+            )
+        return epsilon, charged if delta is None else delta
+
+
+@contextmanager
+def _opened(ledger: Any) -> Iterator[Ledger]:
+    """A ledger, or the one at a path, for a moment."""
+    if isinstance(ledger, Ledger):
+        yield ledger
+        return
+    if not isinstance(ledger, str | os.PathLike):
+        raise ValueError(f"ledger (a {type(ledger).__name__}) must be a Ledger or the path of one")
+    if "://" in (text := os.fspath(ledger)):
+        # Parameters are printed with the estimator, and an address may hold a password.
+        raise ValueError("ledger must be opened by open_ledger where it is no file")
+    if not Path(text).is_file():
+        raise ValueError(f"ledger ({text!r}) must be the path of a ledger")
+    opened = open_ledger(text)
+    try:
+        yield opened
+    finally:
+        opened.close()

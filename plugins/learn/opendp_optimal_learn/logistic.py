@@ -65,6 +65,9 @@ class PrivateLogisticRegression(PrivateClassifier):
         drawn from the secure source
     :param reveal_clipping: whether to warn where data are outside of the bounds or classes. That
         the warning appears may be due to a single record: it is for whoever holds the data
+    :param ledger: where the budget of the data set is kept, a
+        :class:`~opendp_optimal.budget.Ledger` or the path of one: every fit is charged there first
+    :param name: of the data set in the ledger; copies share its budget
 
     What a cell means depends on the cell alone: numbers beyond the bounds are clipped, what is no
     number is in the middle of the bounds, and a record of neither class pulls nowhere.
@@ -97,6 +100,8 @@ class PrivateLogisticRegression(PrivateClassifier):
         fit_intercept: bool = True,
         random_state: Any = None,
         reveal_clipping: bool = False,
+        ledger: Any = None,
+        name: str | None = None,
     ) -> None:
         """Keep the arguments as they are; ``fit`` checks them."""
         self.epsilon = epsilon
@@ -113,6 +118,8 @@ class PrivateLogisticRegression(PrivateClassifier):
         self.fit_intercept = fit_intercept
         self.random_state = random_state
         self.reveal_clipping = reveal_clipping
+        self.ledger = ledger
+        self.name = name
 
     def __sklearn_tags__(self) -> Any:
         """Two classes only."""
@@ -120,12 +127,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def fit(self, X: Any, y: Any) -> PrivateLogisticRegression:  # noqa: N803
-        """Descend along noisy derivatives.
-
-        :param X: one row for each record
-        :param y: its class
-        """
+    def _fit(self, X: Any, y: Any) -> None:  # noqa: N803
         self._check_options()
         dp.enable_features("contrib")
         X = inputs.numbers(self._cells(X, fitting=True))  # noqa: N806
@@ -142,7 +144,6 @@ class PrivateLogisticRegression(PrivateClassifier):
         self._bound(X, read, (places,))
         # A record of neither class pulls nowhere.
         self._descend(self._scaled(X), np.array([-1.0, 1.0, 0.0])[places])
-        return self
 
     def _check_options(self) -> None:
         for name in ("max_iter", "updates"):
@@ -183,6 +184,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         rows, width = features.shape
         updates = min(width, self.updates or width)
         self.n_iter_, shared = self._passes(rows, updates)
+        self._charge(shared, "ChangeOneDistance()")
         noisy = StatisticReleases(shared)
         order = self._order(width, updates)
         signed = np.asfortranarray(features * signs[:, None])

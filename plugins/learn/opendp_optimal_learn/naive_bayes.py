@@ -26,6 +26,8 @@ Codes = npt.NDArray[np.int64]
 SPREADS = ("variance", "deviation")
 NEIGHBOURS = {"change-one": 2, "add-remove": 1}
 """In how many cells of one table of counts, and classes, the record of one person can be seen."""
+METRICS = {"change-one": "ChangeOneDistance()", "add-remove": "SymmetricDistance()"}
+"""OpenDP's names for such neighbours."""
 
 _GRID, _BLOCK = 1 << 24, 1 << 14
 """Numbers in [0, 1] are rounded to this grid; so many of their squares fit into an integer."""
@@ -62,6 +64,9 @@ class PrivateNaiveBayes(PrivateClassifier):
     :param reveal_clipping: whether to warn where data are outside of the bounds, categories or
         classes. That the warning appears may be due to a single record: it is for whoever holds
         the data
+    :param ledger: where the budget of the data set is kept, a
+        :class:`~opendp_optimal.budget.Ledger` or the path of one: every fit is charged there first
+    :param name: of the data set in the ledger; copies share its budget
 
     What a cell means depends on the cell alone. ``fit`` clips numbers beyond the bounds, takes what
     is no number for the middle of the bounds, and does not count other categories or classes. For
@@ -95,6 +100,8 @@ class PrivateNaiveBayes(PrivateClassifier):
         alpha: float = 1.0,
         least_deviation: float = 0.01,
         reveal_clipping: bool = False,
+        ledger: Any = None,
+        name: str | None = None,
     ) -> None:
         """Keep the arguments as they are; ``fit`` checks them."""
         self.epsilon = epsilon
@@ -110,6 +117,8 @@ class PrivateNaiveBayes(PrivateClassifier):
         self.alpha = alpha
         self.least_deviation = least_deviation
         self.reveal_clipping = reveal_clipping
+        self.ledger = ledger
+        self.name = name
 
     def __sklearn_tags__(self) -> Any:
         """Numbers only, unless categorical columns are named."""
@@ -117,12 +126,7 @@ class PrivateNaiveBayes(PrivateClassifier):
         tags.input_tags.categorical = self.categorical_features is not None
         return tags
 
-    def fit(self, X: Any, y: Any) -> PrivateNaiveBayes:  # noqa: N803
-        """Release the statistics of the training data.
-
-        :param X: one row for each record
-        :param y: its class
-        """
+    def _fit(self, X: Any, y: Any) -> None:  # noqa: N803
         self._check_options()
         dp.enable_features("contrib")
         # Nobody may learn from an error whether there was a record at all.
@@ -147,7 +151,6 @@ class PrivateNaiveBayes(PrivateClassifier):
         values = inputs.numbers(X[:, self.numerical_indices_])
         self._bound(values, read, (codes, labels))
         self._release(inputs.shares(values, self.lower_, self.upper_), codes, labels)
-        return self
 
     def _check_options(self) -> None:
         choice("spread", self.spread, SPREADS)
@@ -162,6 +165,7 @@ class PrivateNaiveBayes(PrivateClassifier):
         statistics = 1 + codes.shape[1] + 2 * shares.shape[1]
         touched = statistics * NEIGHBOURS[self.neighbours]
         shared = plan(self.noise, float(self.epsilon), float(self.delta), touched, self.budget)
+        self._charge(shared, METRICS[self.neighbours])
         noisy = StatisticReleases(shared)
         most = rows if self.neighbours == "change-one" else None
         self.class_count_ = np.array(
