@@ -1,20 +1,39 @@
-"""A short way from OpenDP to a Python function of one number, and back.
+"""From OpenDP's library to a Python function and back, whatever happens on the way.
 
-OpenDP calls a measurement written in Python through a general conversion of any value of any type,
-which costs more than the noise. Numbers take the way below: the same four functions of OpenDP's
-library, without asking for the types, which the measurement has fixed.
+Rust cannot catch Python's exceptions. One that leaves a callback of ctypes leaves OpenDP with
+whatever was in a register, which it then frees. A ``try`` in a Python function does not help:
+Ctrl-C that is pressed while OpenDP works is noticed when the next Python function starts, before
+its first line. So what OpenDP calls here is no Python function but an operator in C, which resumes
+a generator that waits *inside* its ``try``, a clerk. Whatever is raised there is caught: OpenDP is
+handed an error, and what was no mere ``Exception`` (Ctrl-C, the end of the process) is raised again
+as soon as OpenDP has returned.
+
+CPython looks for signals when a function starts, when it calls and when it jumps back. The lines
+that must not be interrupted do none of this: they read attributes and items whose work is done in
+C.
+
+Numbers take a short way: OpenDP's general conversion of any value of any type costs more than the
+noise. The same four functions of OpenDP's library serve, without asking for the types, which the
+measurement has fixed.
 """
 
 from __future__ import annotations
 
 import ctypes
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from ctypes import addressof, byref, c_float, c_void_p
+from functools import partial
+from operator import attrgetter, or_
+from queue import SimpleQueue
+from threading import get_ident
 from typing import Any
+from weakref import ref
 
-from opendp._convert import ATOM_MAP
+from opendp._convert import ATOM_MAP, c_to_py, py_to_c
 from opendp._lib import (
+    AnyObject,
+    AnyObjectPtr,
     CallbackFn,
     CallbackFnPtr,
     CallbackFnValue,
@@ -22,11 +41,14 @@ from opendp._lib import (
     FfiSlice,
     lib,
 )
+from opendp.typing import RuntimeType
 
 NUMBERS = frozenset(ATOM_MAP) & {
     *("f32", "f64", "i8", "i16", "i32", "i64", "u8", "u32", "u64", "usize")
 }
 _OK = 0
+_CLERKS = 8
+"""Clerks that wait for calls of one function: so many threads can call in the same instant."""
 
 
 class _Result(ctypes.Structure):
@@ -49,42 +71,165 @@ _result_ok = _function("ffiresult_ok", ctypes.c_void_p, ctypes.c_void_p)
 _result_err = _function("ffiresult_err", ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
 
 
-def _invoke(argument: int, userdata: tuple[Callable[[Any], Any], Any, Any, bytes]) -> Any:
-    """Call the function on the number behind OpenDP's pointer, which stays OpenDP's."""
+_error = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.py_object)(
+    ("ffiresult_err", lib)  # its third argument is nobody's: what partial() cannot leave out
+)
+
+
+class _Python:
+    """What is asked of the interpreter and of OpenDP in C, by reading and writing attributes."""
+
+    error = property(partial(_error, b"Interrupted in user-defined function", b""))
+    thread = property(
+        ctypes.PYFUNCTYPE(ctypes.c_ulong, ctypes.py_object)(
+            ("PyThread_get_thread_ident", ctypes.pythonapi)
+        )
+    )
+    __setitem__ = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_ulong, ctypes.py_object)(
+        ("PyThreadState_SetAsyncExc", ctypes.pythonapi)  # python[thread] = class: to be raised
+    )
+
+
+_python: Any = _Python()
+
+
+class _Desk(SimpleQueue[Any]):
+    """Where clerks wait: ``argument | desk`` hands an argument to one, in C."""
+
+    clerk = property(SimpleQueue.get)
+    __ror__ = property(attrgetter("clerk.send"))
+
+
+_caught: dict[int, tuple[BaseException, ref[_Desk], Callable[[int], int]]] = {}
+
+
+class _Again(BaseException):
+    """What was caught in this thread: to make one of these is to get that one back."""
+
+    def __new__(cls, *_: Any) -> Any:
+        error, desk, serve = _caught.pop(get_ident())
+        _hire(desk, serve)
+        return error
+
+
+class _InterruptedAgain(_Again, KeyboardInterrupt):
+    pass
+
+
+class _ExitAgain(_Again, SystemExit):
+    pass
+
+
+def _clerk(desk: ref[_Desk], serve: Callable[[int], int]) -> Generator[int | None, int, None]:
+    """Wait, answer one call, and see to it that somebody waits for the next one."""
+    asked = False
+    outcome = None
     try:
-        function, kind, result_kind, result_name = userdata
+        try:
+            argument = yield None
+            asked = True
+            _hire(desk, serve)
+            outcome = serve(argument)
+        except GeneratorExit:
+            if not asked:  # nobody can call any more
+                return
+            raise
+        except Exception:
+            outcome = _result_err(
+                b"Continued stack trace from Exception in user-defined function",
+                traceback.format_exc().encode(errors="replace"),
+            )
+    except BaseException as error:  # from here on nothing looks for signals
+        outcome = _python.error
+        thread = _python.thread
+        _caught[thread] = error, desk, serve
+        if error.__class__ is KeyboardInterrupt:
+            _python[thread] = _InterruptedAgain
+        elif error.__class__ is SystemExit:
+            _python[thread] = _ExitAgain
+        else:
+            _python[thread] = _Again
+    yield outcome
+
+
+def _hire(known: ref[_Desk], serve: Callable[[int], int]) -> None:
+    """Let as many clerks wait as there should be, while there is a desk to wait at."""
+    desk = known()
+    while desk is not None and desk.qsize() < _CLERKS:
+        clerk = _clerk(known, serve)
+        next(clerk)
+        desk.put(clerk)
+
+
+_trampoline = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.py_object)(or_)
+_dispatch = ctypes.cast(_trampoline, CallbackFnValue)
+
+
+def _callback(serve: Callable[[int], int]) -> Any:
+    """What OpenDP takes in place of a Python function.
+
+    :param serve: takes the address of an object that stays OpenDP's, returns that of a result.
+    """
+    desk = _Desk()
+    _hire(ref(desk), serve)
+    callback = CallbackFn(_dispatch, ExtrinsicObject(ctypes.py_object(desk)))
+    return ctypes.cast(ctypes.pointer(callback), CallbackFnPtr)
+
+
+def number_callback(function: Callable[[Any], Any], carrier: str, result: str) -> Any:
+    """Return what OpenDP takes in place of a Python function of one number.
+
+    :param function: takes a number, returns a number.
+    :param carrier: OpenDP's name of the type it takes; one of ``NUMBERS``.
+    :param result: OpenDP's name of the type it returns; one of ``NUMBERS``.
+    """
+    kind, result_kind, result_name = ATOM_MAP[carrier], ATOM_MAP[result], result.encode()
+
+    def serve(argument: int) -> int:
         taken = _object_as_slice(argument)
         if taken.tag != _OK:
             raise RuntimeError("OpenDP could not hand over a number")
         handle = taken.ok
         value = kind.from_address(c_void_p.from_address(handle).value).value  # the slice's pointer
         _slice_free(handle)
-        result = function(value)
-        cell = result_kind(result)
-        if cell.value != result and result_kind is not c_float:
+        answer = function(value)
+        cell = result_kind(answer)
+        if cell.value != answer and result_kind is not c_float:
             raise ValueError("the function returned a number that its type does not hold")
         given = _slice_as_object(byref(FfiSlice(addressof(cell), 1)), result_name)
         if given.tag != _OK:
             raise RuntimeError("OpenDP could not take a number")
-        return _result_ok(given.ok)
-    except Exception:  # as OpenDP does: Rust cannot catch Python's exceptions
-        return _result_err(
-            b"Continued stack trace from Exception in user-defined function",
-            traceback.format_exc().encode(),
-        )
+        packed: int = _result_ok(given.ok)
+        return packed
+
+    return _callback(serve)
 
 
-_trampoline = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.py_object)(_invoke)
-_dispatch = ctypes.cast(_trampoline, CallbackFnValue)
+class _Borrowed(AnyObjectPtr):
+    """A pointer to an object that stays OpenDP's."""
+
+    _type_ = AnyObject
+
+    def __del__(self) -> None:
+        """Free nothing."""
 
 
-def number_callback(function: Callable[[Any], Any], carrier: str, result: str) -> Any:
+_Given = ctypes.POINTER(AnyObject)
+
+
+def callback(function: Callable[[Any], Any], result: RuntimeType | str) -> Any:
     """Return what OpenDP takes in place of a Python function.
 
-    :param function: takes a number, returns a number.
-    :param carrier: OpenDP's name of the type it takes; one of ``NUMBERS``.
-    :param result: OpenDP's name of the type it returns; one of ``NUMBERS``.
+    :param function: takes and returns values of any type that OpenDP can convert.
+    :param result: OpenDP's name of the type it returns.
     """
-    userdata = (function, ATOM_MAP[carrier], ATOM_MAP[result], result.encode())
-    callback = CallbackFn(_dispatch, ExtrinsicObject(ctypes.py_object(userdata)))
-    return ctypes.cast(ctypes.pointer(callback), CallbackFnPtr)
+    kind = RuntimeType.parse(result) if isinstance(result, str) else result
+
+    def serve(argument: int) -> int:
+        value = c_to_py(ctypes.cast(argument, _Borrowed))
+        answer = py_to_c(function(value), c_type=AnyObjectPtr, type_name=kind)
+        packed: int = _result_ok(addressof(answer.contents))
+        answer.__class__ = _Given  # OpenDP's now; until here it would be freed, and packed lost
+        return packed
+
+    return _callback(serve)

@@ -16,13 +16,16 @@ from opendp._convert import py_to_c
 from opendp._internal import _make_measurement, _make_transformation, _new_pure_function
 from opendp._lib import AnyObjectPtr
 from opendp.context import PartialChain, constructors
+from opendp.domains import domain_carrier_type
 from opendp.extras.polars import LazyFrameQuery
+from opendp.measures import measure_distance_type
+from opendp.metrics import metric_distance_type
 from opendp.mod import _PartialConstructor, assert_features
 from opendp.typing import _ELEMENTARY_TYPES
 
 from opendp_optimal.lazy import Late
 from opendp_optimal.measure import dp
-from opendp_optimal.measure._callback import NUMBERS, number_callback
+from opendp_optimal.measure._callback import NUMBERS, callback, number_callback
 from opendp_optimal.measure.facts import Facts, remember
 
 __all__ = [
@@ -35,6 +38,7 @@ __all__ = [
     "introduce",
     "make_measurement",
     "make_transformation",
+    "new_profile",
     "partial",
     "postprocess",
     "require_features",
@@ -128,10 +132,15 @@ def make_measurement(
     :param record: text that identifies it, the constructor with every parameter; the spaces and
         the measure are known. Without it a ledger cannot tell that a question was asked before.
     """
-    call: Any = function
-    if {carrier := str(input_domain.carrier_type), TO} <= NUMBERS:
-        call = number_callback(function, carrier, TO)
-    made = _make_measurement(input_domain, input_metric, output_measure, call, privacy_map, TO=TO)
+    number = {carrier := str(input_domain.carrier_type), TO} <= NUMBERS
+    made = _make_measurement(
+        input_domain,
+        input_metric,
+        output_measure,
+        number_callback(function, carrier, TO) if number else callback(function, TO),
+        callback(privacy_map, measure_distance_type(output_measure)),
+        TO=TO,
+    )
     return remember(made, Facts(record))
 
 
@@ -150,9 +159,20 @@ def make_transformation(
     :param record: text that identifies it, the constructor with every parameter.
     """
     made = _make_transformation(
-        input_domain, input_metric, output_domain, output_metric, function, stability_map
+        input_domain,
+        input_metric,
+        output_domain,
+        output_metric,
+        callback(function, domain_carrier_type(output_domain)),
+        callback(stability_map, metric_distance_type(output_metric)),
     )
     return remember(made, Facts(record))
+
+
+def new_profile(curve: Callable[[float], float]) -> Any:
+    """A privacy profile of OpenDP's, from its curve: epsilon to delta."""
+    profile: Any = dp.new_privacy_profile(callback(curve, "f64"))
+    return profile
 
 
 def hand_over(data: Any, domain: dp.Domain) -> Any:
@@ -178,7 +198,7 @@ def postprocess(
     :param TO: OpenDP's name of the type that ``function`` returns.
     :param record: text that identifies the function, with every parameter.
     """
-    after = remember(_new_pure_function(function, TO=TO), Facts(record))
+    after = remember(_new_pure_function(callback(function, TO), TO=TO), Facts(record))
     chained: dp.Measurement = measurement >> after
     return chained
 

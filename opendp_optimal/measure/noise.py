@@ -12,6 +12,7 @@ from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import (
     assert_honest,
     make_measurement,
+    new_profile,
     require_features,
 )
 from opendp_optimal.measure.facts import Facts, digest_of, record_text, remember
@@ -180,7 +181,7 @@ def _measurement(
         measure = dp.smoothed_max_divergence()
 
         def privacy_map(d: Any) -> Any:
-            return dp.new_privacy_profile(guarantee.curve(d)).curve
+            return new_profile(guarantee.curve(d)).curve
 
     elif isinstance(d_out, tuple):
         measure, privacy_map = dp.approximate(dp.max_divergence()), guarantee.pair
