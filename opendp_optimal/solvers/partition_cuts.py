@@ -1,330 +1,204 @@
-"""The cutting-plane method of Selvi, Liu, Wiesemann (2024), as in the paper and on our lattice.
+"""The cutting-plane method of Selvi, Liu, Wiesemann (2024), on the programmes of a lattice.
 
 Section 4 of the paper: noise that is constant on the cells of a partition is optimised under a
 growing set of privacy rows (Algorithm 1), each the worst pair of shift and event for the current
-noise (Algorithm 2). Two programmes are solved, P(pi, beta) for an upper and D(pi, beta) for a
-lower bound on the optimum.
-
-:func:`solve_lattice` runs it on the programmes of :func:`opendp_optimal.solve`, whose answers are
-proved exactly; :func:`cutting_planes` and :func:`refine` are the paper's own, to compare with.
-Their bounds are in floating point. The upper bound belongs to noise that was repaired to be private
-up to rounding; the lower one is re-evaluated from the multipliers on every cell, so an unfinished
-or slightly inaccurate solve makes it weaker and never wrong. That matters for unequal partitions:
-there D(pi, beta) averages the dual constraints over a block of cells, and its optimal value, kept
-as ``dual_value``, need not be a lower bound (for the loss max(0, |x| - 1) it can exceed the
-optimum). Compare at uniform partitions.
-
->>> result = cutting_planes(1.0, 0.2, cells=4, radius=3)
->>> result.status
-'optimal'
->>> result.lower < 0.5587 < result.upper
-True
+noise (Algorithm 2). Cells may be grouped into unequal blocks.
 """
 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Final
 
+import highspy
 import numpy as np
 
-from opendp_optimal.arrays import Floats, Integers
+from opendp_optimal.arrays import Booleans, Floats, Integers
 from opendp_optimal.errors import SolverError
-from opendp_optimal.known import truncated_laplace_radius
 from opendp_optimal.model.noise import LatticeProgram, LatticeSolution
-from opendp_optimal.solvers.partition_programme import Programme
+from opendp_optimal.solvers.highs import add_columns, checked, quiet_highs
 
-__all__ = [
-    "CellLoss",
-    "CuttingResult",
-    "Progress",
-    "cutting_planes",
-    "graded_partition",
-    "refine",
-    "solve_lattice",
-]
-
-_PURGE_EVERY: Final = 50  # rounds
+_DROP: Final = 1e-12  # coefficients that HiGHS would ignore with a warning
+_IDLE: Final = 0.1  # slack in units of delta; eager purging is fastest
 _MOST_ROUNDS: Final = 4_000
-_TOLERANCE: Final = 1e-7  # a row counts as satisfied within this fraction of delta
+_PURGE_EVERY: Final = 50  # rounds
+TOLERANCE: Final = 1e-7
+"""A row counts as satisfied within this fraction of delta."""
 
 
-class CellLoss(Protocol):
-    """A loss as the method needs it; both calls are vectorised over cells [low, high)."""
+class Programme:
+    """Algorithm 1 on base cells ``-half .. half - 1`` plus padding, grouped into blocks."""
 
-    symmetric: bool
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        cells: int,
+        edges: Integers,
+        pad: int,
+        costs: Callable[[Floats, Floats], Floats],
+        fold: bool,
+    ) -> None:
+        """Start without cuts; ``costs`` takes the ends of blocks, ``fold`` asks for symmetry."""
+        self.delta, self.growth, self.cells = delta, math.exp(epsilon), cells
+        first, last = int(edges[0]), int(edges[-1])
+        padded = np.concatenate([np.arange(first - pad, first), edges, last + 1 + np.arange(pad)])
+        self.widths = np.diff(padded)
+        blocks = len(self.widths)
+        self.starts = padded[:-1] - padded[0]
+        self.block_of = np.repeat(np.arange(blocks), self.widths)
+        self.base = len(self.block_of)
+        self.inside = np.zeros(self.base, dtype=bool)
+        self.inside[pad : self.base - pad] = True
+        self.shifts = _worst_shifts(edges, cells, one_sided=fold)
+        self.costs = costs(padded[:-1] / cells, padded[1:] / cells)
+        # A symmetric problem has a symmetric optimum: a block shares its variable with its image.
+        index = np.arange(blocks)
+        self.column = np.minimum(index, blocks - 1 - index) if fold else index
+        middle = (padded[:-1] + padded[1:]) / (2.0 * cells)
+        scale = np.zeros(int(self.column[-1 if not fold else blocks // 2]) + 1)
+        # The optimum decays like this until its last unit holds about delta; in these units all
+        # variables are of order one.
+        decay = np.maximum(np.exp(-epsilon * np.abs(middle)), max(0.1 * delta, 1e-7))
+        np.maximum.at(scale, self.column, self.widths * decay)
+        self.scale = scale / scale.sum()
+        self.rows = np.zeros((64, self.base))  # coefficients of cuts on base cells, over delta
+        self.events: list[tuple[int, Booleans]] = []  # the shift and the event of each cut
+        self.cuts = self.rounds = 0
+        self.value = -math.inf
+        self.solved = self.infeasible = self.stalled = False
+        self.largest = math.inf
+        self.purged_at = -math.inf
+        self.weights = np.zeros(blocks)
+        self.multipliers = np.zeros(0)
+        self._highs = self._start()
 
-    def average(self, low: Floats, high: Floats) -> Floats:
-        """Return the mean loss over each cell."""
-        ...
+    def _start(self) -> highspy.Highs:
+        highs = quiet_highs(solver="simplex", small_matrix_value=_DROP)
+        add_columns(highs, self._to_columns(self.costs))
+        total = self._to_columns(np.ones(len(self.widths)))
+        index = np.arange(len(total), dtype=np.int32)
+        checked(highs.addRow(1.0, 1.0, len(total), index, total), "add the mass row")
+        return highs
 
-    def infimum(self, low: Floats, high: Floats) -> Floats:
-        """Return the least loss in each cell; ``high`` may be infinite, ``low`` minus infinite."""
-        ...
+    def _to_columns(self, per_block: Floats) -> Floats:
+        totals = np.zeros(len(self.scale))
+        np.add.at(totals, self.column, per_block)
+        return np.asarray(totals * self.scale)
 
+    def advance(
+        self, seconds: float = math.inf, limit: int = 1, tolerance: float = TOLERANCE
+    ) -> bool:
+        """One round: solve, drop idle rows, add the most violated ones; False when out of time."""
+        if not self._solve(seconds):
+            return False
+        self.rounds += 1
+        if not self.infeasible:
+            if self.rounds % _PURGE_EVERY == 0:
+                self._purge()
+            before = self.cuts
+            self._separate(limit, tolerance)
+            # Where the rows just added were all there already, rounding lets no progress happen.
+            new, old = self.rows[before : self.cuts], self.rows[:before]
+            again = [bool((old == row).all(axis=1).any()) for row in new]
+            self.stalled = not self.solved and bool(before) and all(again)
+        return True
 
-class _L1:
-    symmetric = True
+    def _solve(self, seconds: float) -> bool:
+        highs = self._highs
+        limit = highs.getRunTime() + max(seconds, 0.0)  # HiGHS counts all its runs together
+        checked(highs.setOptionValue("time_limit", limit), "set time_limit")
+        answer = highs.run()
+        status = highs.getModelStatus()
+        if status == highspy.HighsModelStatus.kTimeLimit:
+            return False
+        checked(answer, "solve")
+        if status == highspy.HighsModelStatus.kInfeasible:
+            self.infeasible, self.value = True, math.inf
+            return True
+        if status != highspy.HighsModelStatus.kOptimal:
+            raise SolverError(f"HiGHS ended with {highs.modelStatusToString(status)}")
+        solution = highs.getSolution()
+        self.value = highs.getInfo().objective_function_value
+        q = np.maximum(np.asarray(solution.col_value), 0.0) * self.scale
+        self.weights = q[self.column] / (q[self.column]).sum()
+        self.multipliers = np.maximum(-np.asarray(solution.row_dual)[1:], 0.0)
+        return True
 
-    def average(self, low: Floats, high: Floats) -> Floats:
-        return (high * np.abs(high) - low * np.abs(low)) / (2.0 * (high - low))
+    def excess(self, weights: Floats) -> Floats:
+        """Return, for each candidate shift (row) and base cell, how much the cell would add."""
+        density = (weights / self.widths)[self.block_of]
+        padded = np.concatenate([np.zeros(self.cells), density, np.zeros(self.cells)])
+        windows = np.lib.stride_tricks.sliding_window_view(padded, self.base)
+        excess: Floats = density - self.growth * windows[self.cells - self.shifts]
+        excess[:, ~self.inside] = 0.0
+        return np.maximum(excess, 0.0, out=excess)
 
-    def infimum(self, low: Floats, high: Floats) -> Floats:
-        return np.maximum(np.maximum(low, -high), 0.0)
+    def _separate(self, limit: int, tolerance: float) -> None:
+        """Add up to ``limit`` of the most violated rows, or note that there is none."""
+        excess = self.excess(self.weights)
+        worst = excess.sum(axis=1)
+        self.largest = float(worst.max())
+        allowed = (1.0 + tolerance) * self.delta
+        self.solved = self.largest <= allowed
+        for n in np.argsort(-worst)[:limit]:
+            if worst[n] > allowed:
+                # Cells without excess stay out of the event, which keeps rows sparse.
+                self._add(int(self.shifts[n]), excess[n] > 0.0)
 
+    def _add(self, shift: int, event: Booleans) -> None:
+        inside = event.astype(np.float64)
+        # The mass that lands in the event after the shift comes from the event moved back.
+        row = (inside - self.growth * _moved(inside, -shift)) / self.delta
+        if self.cuts == len(self.rows):
+            self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
+        self.rows[self.cuts] = row
+        self.events.append((shift, event))
+        self.cuts += 1
+        coefficients = self._to_columns(np.add.reduceat(row, self.starts) / self.widths)
+        index = np.flatnonzero(np.abs(coefficients) > _DROP).astype(np.int32)
+        status = self._highs.addRow(-highspy.kHighsInf, 1.0, len(index), index, coefficients[index])
+        checked(status, "add a row")
 
-class _L2(_L1):
-    def average(self, low: Floats, high: Floats) -> Floats:
-        return (high * high + high * low + low * low) / 3.0
+    def _purge(self) -> None:
+        """Drop idle rows, which halves the time; the authors' own programme does so too.
 
-    def infimum(self, low: Floats, high: Floats) -> Floats:
-        return super().infimum(low, high) ** 2
-
-
-_LOSSES: Final[dict[str, CellLoss]] = {"l1": _L1(), "l2": _L2()}
-
-
-class Progress(NamedTuple):
-    """What a progress callback is told after each round."""
-
-    cells: int
-    iterations: int
-    upper: float
-    lower: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class CuttingResult:
-    """Bounds on the optimal loss and the noise that attains the upper one.
-
-    ``status`` is "optimal" (both programmes solved), "gap" (stopped early, gap met), "time_limit",
-    "stalled" (no further progress in floating point) or "infeasible" (no private noise has this
-    support; then ``upper`` is infinite). ``weights[j]`` is the probability of the cell between
-    ``partition[j] / cells`` and ``partition[j + 1] / cells``, empty if there is no upper bound.
-    """
-
-    upper: float
-    lower: float
-    weights: Floats = field(repr=False)
-    partition: tuple[int, ...] = field(repr=False)
-    cells: int
-    iterations: int
-    seconds: float
-    status: str
-    dual_value: float
-
-    @property
-    def gap(self) -> float:
-        """Return (upper - lower) / lower, infinite if there is no positive lower bound."""
-        return _gap(self.upper, self.lower)
-
-
-def _gap(upper: float, lower: float) -> float:
-    return (upper - lower) / lower if lower > 0.0 and upper < math.inf else math.inf
-
-
-# -- the method ----------------------------------------------------------------------------------
-
-
-def graded_partition(cells: int, radius: float, *, fine: float = 1.0, ratio: int = 4) -> list[int]:
-    """Return symmetric edges in units of 1/cells: single cells up to ``fine``, then blocks.
-
-    >>> graded_partition(2, 3, fine=1, ratio=2)
-    [-6, -4, -2, -1, 0, 1, 2, 4, 6]
-    """
-    _positive("cells", cells)
-    _positive("ratio", ratio)
-    end, inner = math.ceil(radius * cells), min(math.ceil(fine * cells), math.ceil(radius * cells))
-    right = [*range(inner), *range(inner, end, ratio), end]
-    return [-edge for edge in reversed(right[1:])] + right
-
-
-def cutting_planes(
-    epsilon: float,
-    delta: float,
-    loss: str | CellLoss = "l1",
-    *,
-    cells: int,
-    radius: float,
-    partition: Sequence[int] | None = None,
-    gap: float = 0.0,
-    time_limit: float = 60.0,
-    cuts_per_round: int = 1,
-    tolerance: float = _TOLERANCE,
-    progress: Callable[[Progress], None] | None = None,
-) -> CuttingResult:
-    """Bound the least expected loss of (epsilon, delta)-private noise at sensitivity 1.
-
-    Both programmes advance in turn, one round of Algorithm 1 each, until they are solved, the
-    relative gap of their bounds is at most ``gap``, or the time is up.
-
-    :param epsilon: privacy parameter, positive
-    :param delta: privacy parameter, in (0, 1)
-    :param loss: "l1", "l2" or a :class:`CellLoss`
-    :param cells: cells per unit of sensitivity, 1/beta in the paper
-    :param radius: half-width of the support; ignored if a partition is given
-    :param partition: edges in units of 1/cells, increasing; single cells if omitted
-    :param gap: stop when (upper - lower) / lower is at most this
-    :param time_limit: seconds for everything
-    :param cuts_per_round: rows added after each solve; the paper adds the single worst one
-    :param tolerance: a row counts as satisfied within this fraction of delta
-    :param progress: called after each round
-    """
-    began = time.perf_counter()
-    if not 0.0 < epsilon < 700.0:
-        raise ValueError(f"epsilon ({epsilon!r}) must be in (0, 700)")
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta ({delta!r}) must be in (0, 1)")
-    _positive("cells", cells)
-    _positive("cuts_per_round", cuts_per_round)
-    _positive("time_limit", time_limit)
-    _positive("tolerance", tolerance)
-    if not 0.0 <= gap < math.inf:
-        raise ValueError(f"gap ({gap!r}) must be at least 0 and finite")
-    cost = _loss(loss)
-    edges = _edges(cells, radius, partition)
-    fold = cost.symmetric and bool(np.array_equal(edges, -edges[::-1]))
-    upper = Programme(epsilon, delta, cells, edges, 0, cost.average, fold)
-    lower = Programme(epsilon, delta, cells, edges, cells, cost.infimum, fold)
-    line = np.arange(edges[0] - cells, edges[-1] + cells + 1) / cells
-    base_costs = cost.infimum(line[:-1], line[1:])
-    ends = np.array([-math.inf, line[-1]]), np.array([line[0], math.inf])
-    outside = float(cost.infimum(*ends).min())
-    middle = (edges[:-1] + edges[1:]) / (2.0 * cells)
-    spare = upper.widths * np.exp(-epsilon * np.abs(middle))
-    spare /= spare.sum()
-    reserve = upper.worst(spare)
-    best_upper, best_lower, weights = math.inf, 0.0, np.zeros(0)
-    iterations, status = 0, ""
-    while not status:
-        running = [p for p in (lower, upper) if not p.solved and not p.infeasible]
-        for programme in running:
-            left = time_limit - (time.perf_counter() - began)
-            if left <= 0.0 or not programme.solve(left):
-                status = "time_limit"
-                break
-            iterations += 1
-            programme.rounds += 1
-            if programme.infeasible:
-                continue
-            if programme.rounds % _PURGE_EVERY == 0:
-                programme.purge()
-            cuts = programme.cuts
-            programme.separate(cuts_per_round, tolerance)
-            if programme is lower:
-                best_lower = max(best_lower, lower.bound(base_costs, outside, fold))
-            else:
-                loss_now, weights_now = upper.repaired(spare, reserve)
-                if loss_now < best_upper:
-                    best_upper, weights = loss_now, weights_now
-            if not programme.solved and _repeats(programme, cuts):
-                status = "stalled"
-        if progress is not None:
-            elapsed = time.perf_counter() - began
-            progress(Progress(cells, iterations, best_upper, best_lower, elapsed))
-        if not status and lower.infeasible:
-            raise SolverError(
-                "the lower bounding programme cannot be infeasible, yet HiGHS says so"
-            )
-        if not status and upper.infeasible:
-            status = "infeasible"
-        if not status and upper.solved and lower.solved:
-            status = "optimal"
-        elif gap > 0.0 and _gap(best_upper, best_lower) <= gap:
-            status = "gap"
-    return CuttingResult(
-        upper=best_upper,
-        lower=best_lower,
-        weights=weights,
-        partition=tuple(int(edge) for edge in edges),
-        cells=cells,
-        iterations=iterations,
-        seconds=time.perf_counter() - began,
-        status=status,
-        dual_value=lower.value if lower.solved else math.nan,
-    )
+        Only when the value has risen since the last time, so that rows cannot come and go for ever.
+        """
+        if self.value <= self.purged_at or self.infeasible:
+            return
+        self.purged_at = self.value
+        slack = 1.0 - np.asarray(self._highs.getSolution().row_value)[1:]
+        idle = np.flatnonzero(slack > _IDLE)
+        if len(idle) == 0:
+            return
+        status = self._highs.deleteRows(len(idle), (idle + 1).astype(np.int32))
+        checked(status, "delete rows")
+        kept = np.delete(self.rows[: len(slack)], idle, axis=0)
+        self.rows[: len(kept)] = kept
+        self.cuts = len(kept)
+        dropped = set(idle.tolist())
+        self.events = [event for n, event in enumerate(self.events) if n not in dropped]
+        self.multipliers = np.delete(self.multipliers, idle)
 
 
-def _repeats(programme: Programme, before: int) -> bool:
-    """Whether the rows just added are all there already: rounding lets no progress happen."""
-    new, old = programme.rows[before : programme.cuts], programme.rows[:before]
-    return bool(before) and all(bool((old == row).all(axis=1).any()) for row in new)
+def _moved(values: Floats, shift: int) -> Floats:
+    """Return w with w[i] = values[i - shift], zero from outside."""
+    moved = np.zeros_like(values)
+    if shift >= 0:
+        moved[shift:] = values[: len(values) - shift]
+    else:
+        moved[:shift] = values[-shift:]
+    return moved
 
 
-def refine(
-    epsilon: float,
-    delta: float,
-    loss: str | CellLoss = "l1",
-    *,
-    gap: float,
-    time_limit: float = 60.0,
-    radius: float | None = None,
-    start_cells: int = 2,
-    max_cells: int = 4096,
-    cuts_per_round: int = 1,
-    progress: Callable[[Progress], None] | None = None,
-) -> CuttingResult:
-    """Double the cells until (upper - lower) / lower is at most ``gap`` or the time is up.
-
-    Every level's bounds are valid, so the best of each are kept. Unless ``radius`` says otherwise,
-    the support is half as wide again as that of the truncated Laplace mechanism: with its own
-    support, as in the paper, the lower bound stays away from the optimum however fine the cells.
-
-    >>> refine(1.0, 0.2, gap=0.5).status
-    'gap'
-    """
-    _positive("gap", gap)
-    _positive("time_limit", time_limit)
-    _positive("start_cells", start_cells)
-    if radius is None:
-        radius = math.ceil(1.5 * truncated_laplace_radius(epsilon, delta)) + 1.0
-    began = time.perf_counter()
-    best: CuttingResult | None = None
-    cells, iterations, status = start_cells, 0, ""
-    while not status:
-        left = time_limit - (time.perf_counter() - began)
-        if left <= 0.0:
-            status = "time_limit"
-            break
-        found = cutting_planes(
-            epsilon,
-            delta,
-            loss,
-            cells=cells,
-            radius=radius,
-            gap=gap,
-            time_limit=left,
-            cuts_per_round=cuts_per_round,
-            progress=progress,
-        )
-        iterations += found.iterations
-        best = found if best is None else _better(best, found)
-        cells *= 2
-        if best.gap <= gap:
-            status = "gap"
-        elif found.status == "time_limit":
-            status = "time_limit"
-        elif cells > max_cells:
-            status = "max_cells"
-    assert best is not None  # time_limit is positive, so the loop ran at least once
-    seconds = time.perf_counter() - began
-    return replace(best, iterations=iterations, seconds=seconds, status=status)
-
-
-def _better(old: CuttingResult, new: CuttingResult) -> CuttingResult:
-    source = new if new.upper <= old.upper else old
-    return replace(
-        new,
-        upper=source.upper,
-        lower=max(old.lower, new.lower),
-        weights=source.weights,
-        partition=source.partition,
-        cells=source.cells,
-    )
+def _worst_shifts(edges: Integers, cells: int, *, one_sided: bool) -> Integers:
+    """Return the shifts at which the worst excess can be attained: it is affine in between."""
+    differences = np.unique(edges[:, None] - edges[None, :])
+    inside = differences[(np.abs(differences) <= cells) & (differences != 0)]
+    shifts: Integers = np.union1d(inside, [-cells, cells])
+    return shifts[shifts > 0] if one_sided else shifts
 
 
 def solve_lattice(program: LatticeProgram) -> LatticeSolution:
@@ -341,17 +215,10 @@ def solve_lattice(program: LatticeProgram) -> LatticeSolution:
         lambda low, high: program.cost,
         program.folded,
     )
-    while not method.solved:
-        method.solve(math.inf)
-        method.rounds += 1
+    while not (method.solved or method.stalled):
+        method.advance()
         if method.infeasible or method.rounds > _MOST_ROUNDS:
             raise SolverError(f"no private noise was found in {method.rounds} rounds")
-        if method.rounds % _PURGE_EVERY == 0:
-            method.purge()
-        cuts = method.cuts
-        method.separate(1, _TOLERANCE)
-        if not method.solved and _repeats(method, cuts):
-            break
     rows = {m: r for r, m in enumerate(program.shifts.tolist())}
     budget = np.zeros(len(rows))
     slack = np.zeros((len(rows), 2 * inner + 1))
@@ -372,30 +239,3 @@ def solve_lattice(program: LatticeProgram) -> LatticeSolution:
         status="optimal" if method.solved else "stalled",
         iterations=method.rounds,
     )
-
-
-# -- arguments -----------------------------------------------------------------------------------
-
-
-def _positive(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise ValueError(f"{name} ({value!r}) must be positive and finite")
-
-
-def _loss(loss: str | CellLoss) -> CellLoss:
-    if not isinstance(loss, str):
-        return loss
-    if loss not in _LOSSES:
-        raise ValueError(f"loss ({loss!r}) must be 'l1', 'l2' or a CellLoss")
-    return _LOSSES[loss]
-
-
-def _edges(cells: int, radius: float, partition: Sequence[int] | None) -> Integers:
-    if partition is None:
-        _positive("radius", radius)
-        half = math.ceil(radius * cells)
-        return np.arange(-half, half + 1)
-    edges = np.asarray(partition, dtype=np.int64)
-    if edges.ndim != 1 or len(edges) < 2 or (np.diff(edges) <= 0).any():
-        raise ValueError(f"partition ({partition!r}) must be at least two increasing integers")
-    return edges

@@ -1,6 +1,6 @@
 """Time ``opendp_optimal.solve`` against the paper's cutting planes at equal certified gap.
 
-    python tests/benchmarks/bench_solve.py [--time-limit 60] [--gap 0.03] [--json]
+    python -m tests.benchmarks.bench_solve [--time-limit 60] [--gap 0.03] [--json]
 
 Both run here, in one process on one core, on the same HiGHS. For each pair of epsilon and delta
 the cutting-plane method gets the time limit, once for each number of cuts a round (the paper adds
@@ -80,7 +80,7 @@ def time_solve(epsilon: float, delta: float, loss: str, gap: float, repeats: int
 def run_pair(
     pair: tuple[float, float], options: argparse.Namespace, report: Callable[[str], None]
 ) -> dict[str, Any]:
-    from opendp_optimal.solvers.partition_cuts import refine
+    from docs.reproduce.selvi.cutting import refine
 
     epsilon, delta = pair
     traces: dict[int, PeerRun] = {}

@@ -10,14 +10,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from opendp_optimal.known import expected_loss
-from opendp_optimal.solvers.partition_cuts import (
+from docs.reproduce.selvi.cutting import (
     CuttingResult,
     Progress,
     cutting_planes,
     graded_partition,
     refine,
 )
+from opendp_optimal.known import expected_loss
 
 FloatArray = NDArray[np.float64]
 
