@@ -55,6 +55,33 @@ class Columns:
 
 
 @dataclass(frozen=True)
+class Budgeted:
+    """Weights under budgets: what the interior-point method sees of a programme.
+
+    :param mass: how many points each weight stands for
+    :param cost: of each weight
+    :param pairs: the terms of all budgets
+    :param rows: number of budgets
+    :param starts: logarithms of laws to start from
+    :param order: rows B with B p >= 0
+    :param tail: rows T with T p + a <= tail_budget
+    :param columns: variables besides the weights
+    """
+
+    epsilon: float
+    delta: float
+    mass: Floats
+    cost: Floats
+    pairs: Pairs
+    rows: int
+    starts: tuple[Floats, ...]
+    order: sparse.csr_array
+    tail: Floats
+    tail_budget: float
+    columns: Columns
+
+
+@dataclass(frozen=True)
 class LatticeProgram:
     """One instance; see the module for its meaning.
 
@@ -166,6 +193,28 @@ class LatticeProgram:
             mass.append(1.0)
             cost.append(self.atom_cost)
         return Columns(np.array(use).reshape(len(use), budgets).T, np.array(mass), np.array(cost))
+
+    def budgeted(self, outward_only: bool) -> Budgeted:
+        """The same for the interior-point method.
+
+        :param outward_only: leave out terms that cannot bind for noise that falls outwards
+        """
+        distance = np.abs(np.arange(self.points) - (0 if self.folded else self.radius))
+        steps = -self.epsilon * distance / self.cells
+        stairs = self.epsilon * ((self.radius - distance) // self.cells)
+        return Budgeted(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            mass=self.multiplicity,
+            cost=self.variable_cost,
+            pairs=self.pairs(outward_only),
+            rows=len(self.shifts),
+            starts=(steps, stairs - stairs.max() + 1e-3 * steps),
+            order=self.order_rows,
+            tail=self.tail_rows,
+            tail_budget=self.tail_budget or 0.0,
+            columns=self.columns,
+        )
 
     def unfold(self, p: Floats) -> Floats:
         """The weights of all points -radius..radius."""

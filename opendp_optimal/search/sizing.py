@@ -6,6 +6,7 @@ Guesses from closed forms, to be corrected by the result: a wrong one costs time
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from fractions import Fraction
 
 from opendp_optimal.problem.noise import NoiseProblem
@@ -42,15 +43,15 @@ def most_cells(problem: NoiseProblem, most_seconds: float = MOST_SECONDS) -> int
     """The finest lattice whose two programmes stay within bounds of time and memory."""
     most = _MOST_TERMS if problem.epsilon < _LARGE_EPSILON else _MOST_TERMS // 10
     _, prices = problem.reaches
-    sides, count = 1 if problem.folded else 4, 1
-    while count < 4096:
-        following = count + max(1, count // 8)
-        if sides * following * (math.ceil(following * prices) + 1 + following) > most:
-            break
-        if seconds(problem, following) > most_seconds:
-            break
-        count = following
-    return count
+    sides, counts = 1 if problem.folded else 4, [1]
+    while counts[-1] < 4096:
+        counts.append(counts[-1] + max(1, counts[-1] // 8))
+
+    def too_fine(count: int) -> bool:
+        terms = sides * count * (math.ceil(count * prices) + 1 + count)
+        return terms > most or seconds(problem, count) > most_seconds
+
+    return counts[bisect_left(counts, True, lo=1, key=too_fine) - 1]
 
 
 def seconds(problem: NoiseProblem, cells: int) -> float:

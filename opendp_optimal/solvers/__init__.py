@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from opendp_optimal.arrays import Progress
 from opendp_optimal.errors import SolverError
@@ -173,6 +175,12 @@ def run_channel(
     return replace(found, primal=found.primal + base, dual=found.dual + base)
 
 
+@cache
+def _threads() -> ThreadpoolController:
+    """Looking for the BLAS libraries takes longer than many a solve: do it once."""
+    return ThreadpoolController()
+
+
 def _first(kind: str, program: Any, method: str, options: dict[str, Any]) -> Any:
     """The answer of the first solver that is asked for, serves, and settles the matter."""
     asked = [s for s in SOLVERS if s.kind == kind and method in ("auto", s.method)]
@@ -182,7 +190,9 @@ def _first(kind: str, program: Any, method: str, options: dict[str, Any]) -> Any
         raise SolverError(f"the method {method!r} serves only {when}")
     for solver in able:
         try:
-            found = solver.function(program, **{name: options[name] for name in solver.takes})
+            # Matrices are small: one thread is faster than several.
+            with _threads().limit(limits=1, user_api="blas"):
+                found = solver.function(program, **{name: options[name] for name in solver.takes})
         except SolverError:
             if solver is able[-1]:
                 raise

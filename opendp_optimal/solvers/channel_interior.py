@@ -19,7 +19,7 @@ from opendp_optimal.arrays import Floats, Progress
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
 from opendp_optimal.solvers.blockband import BlockBand
-from opendp_optimal.solvers.interior import Iterate, Pace, follow, one_thread
+from opendp_optimal.solvers.interior import Iterate, Pace, follow
 
 PACE = Pace(to_boundary=0.99, centring=1e-6, limit=120, patience=15, progress=0.95)
 _BUDGET_PART = 0.3
@@ -279,8 +279,7 @@ def solve_interior(
         program, cost=program.cost / unit, caps=program.caps / unit, cap=program.cap / unit
     )
     newton = _Newton(scaled, penalty)
-    with one_thread():
-        x, status, iterations = follow(newton, _start(newton), tolerance, PACE, progress)
+    x, status, iterations = follow(newton, _start(newton), tolerance, PACE, progress)
     dual = float(x.theta.sum() - scaled.delta * x.price.sum() - scaled.cap * x.mu.sum())
     return ChannelSolution(
         weights=x.p[: newton.n].reshape(newton.rows, newton.outputs),

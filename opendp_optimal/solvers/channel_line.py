@@ -16,7 +16,7 @@ from scipy.linalg import cho_solve, cholesky
 from opendp_optimal.arrays import Floats, Progress
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
 from opendp_optimal.solvers.channel_interior import PACE, ChannelIterate
-from opendp_optimal.solvers.interior import follow, one_thread
+from opendp_optimal.solvers.interior import follow
 
 
 class _Newton:
@@ -135,8 +135,7 @@ def solve_line(
     """
     unit = float(program.cost.max()) or 1.0
     newton = _Newton(replace(program, cost=program.cost / unit))
-    with one_thread():
-        x, status, iterations = follow(newton, _start(newton), tolerance, PACE, progress)
+    x, status, iterations = follow(newton, _start(newton), tolerance, PACE, progress)
     return ChannelSolution(
         weights=x.p.reshape(newton.rows, newton.outputs),
         budget_price=np.zeros(len(program.first)),

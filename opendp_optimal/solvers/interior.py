@@ -1,25 +1,35 @@
-"""The one predictor-corrector loop: primal-dual path following on any Newton system.
+"""The interior-point method: one predictor-corrector loop, and weights under budgets in it.
 
 Mehrotra's predictor and corrector, then one of Gondzio's centrality correctors. Every iterate is
 strictly feasible for both problems, but for equations that a start may miss, so that stopping
 early still yields a mechanism and a bound.
+
+The loop follows any Newton system. A step asks it four times, so that the one of weights under
+budgets lives beside the loop: for a fixed shift the slack variables enter it as a diagonal plus
+the budget row, and are eliminated in closed form. What is left couples p only within ``cells``
+neighbours: a *banded* positive definite matrix, bordered by one row for each budget, the atom and
+the total mass. A step costs O(points * cells^2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
-from functools import cache
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import LinAlgError
-from threadpoolctl import ThreadpoolController
+from scipy.linalg import (
+    LinAlgError,
+    cho_solve,
+    cho_solve_banded,
+    cholesky,
+    cholesky_banded,
+    lu_solve,
+)
+from scipy.linalg.lapack import dgetrf
 
-Floats = NDArray[np.float64]
-Progress = Callable[[str], None]
+from opendp_optimal.arrays import Floats, Progress
+from opendp_optimal.errors import SolverError
+from opendp_optimal.model.noise import Budgeted
 
 _LOW, _HIGH = 0.1, 10.0
 """Complementarity products are pulled into this part of their mean."""
@@ -185,13 +195,270 @@ def follow(
     return x, "limit", pace.limit
 
 
-@cache
-def _threads() -> ThreadpoolController:
-    """Looking for the BLAS libraries takes longer than many a solve: do it once."""
-    return ThreadpoolController()
+_PACE = Pace(to_boundary=0.995, centring=0.0, limit=160, patience=25, progress=0.98, again=True)
+_BUDGET_PART = 0.3
+"""What all budgets together are worth at the start, as a part of the loss there."""
 
 
-def one_thread() -> AbstractContextManager[Any]:
-    """Within it, BLAS uses one thread: the matrices are small."""
-    limited: AbstractContextManager[Any] = _threads().limit(limits=1, user_api="blas")
-    return limited
+@dataclass
+class LatticeIterate(Iterate):
+    """A strictly feasible primal-dual pair."""
+
+    PAIRS = (("p", "zp"), ("a", "za"), ("s", "zs"), ("t", "y"), ("u", "price"), ("d", "nu"))
+
+    p: Floats  # weights
+    a: Floats  # atom and other columns
+    s: Floats  # slack of each term
+    t: Floats  # s minus its term
+    u: Floats  # slack of each budget
+    d: Floats  # slack of each order row
+    zp: Floats
+    za: Floats
+    zs: Floats
+    y: Floats  # of t
+    price: Floats  # of u
+    nu: Floats  # of d
+    theta: float
+
+
+class _Newton:
+    """Operators of one programme, and its Newton systems."""
+
+    def __init__(self, program: Budgeted) -> None:
+        self.program = program
+        self.pairs = program.pairs
+        self.n = len(program.mass)
+        self.terms = len(self.pairs.first)
+        self.shifts = program.rows
+        self.growth = float(np.exp(program.epsilon))
+        self.mass = program.mass
+        self.order = program.order
+        self.tail = program.tail
+        self.budgets = self.shifts + len(self.tail)
+        self.columns = program.columns
+        self.caps = np.concatenate(
+            [
+                np.full(self.shifts, program.delta),
+                np.full(len(self.tail), program.tail_budget),
+            ]
+        )
+        self.row_starts = np.searchsorted(self.pairs.row, np.arange(self.shifts))
+        inside = self.pairs.second < self.n
+        low = np.minimum(self.pairs.first, self.pairs.second)[inside]
+        gap = np.abs(self.pairs.first - self.pairs.second)[inside]
+        self.inside = inside
+        order_width = 0
+        if self.order.shape[0]:
+            product = (self.order.T @ self.order).tocoo()
+            order_width = int(np.abs(product.row - product.col).max())
+        self.width = max(int(gap.max(initial=0)), order_width)
+        # Blocked dense algebra wins over the banded one when the band is a good part of the whole.
+        self.dense = self.n**2 < 8 * self.width * self.budgets
+        self.band_index = gap * self.n + low
+        # A band entry is seen twice when a point is its own mirrored shift (gap 0).
+        self.band_scale = np.where(gap == 0, 2.0, 1.0) * -self.growth
+        self.first_index = self.pairs.row * self.n + self.pairs.first
+        self.second_index = self.pairs.row * (self.n + 1) + self.pairs.second
+
+    def apply(self, p: Floats) -> Floats:
+        """The terms p_first - e^epsilon p_second."""
+        padded = np.append(p, 0.0)
+        return np.asarray(padded[self.pairs.first] - self.growth * padded[self.pairs.second])
+
+    def transpose(self, y: Floats) -> Floats:
+        """The transpose of :meth:`apply`."""
+        first = np.bincount(self.pairs.first, y, self.n)
+        second = np.bincount(self.pairs.second, y, self.n + 1)[: self.n]
+        return np.asarray(first - self.growth * second)
+
+    def by_row(self, values: Floats) -> Floats:
+        """Sums over the terms of each shift (they lie together)."""
+        return np.asarray(np.add.reduceat(values, self.row_starts))
+
+    def spread(self, price: Floats) -> Floats:
+        """The price of each term's shift."""
+        return np.asarray(price[self.pairs.row])
+
+    def used(self, p: Floats, s: Floats) -> Floats:
+        """What the weights use of each budget."""
+        return np.concatenate([self.by_row(s), self.tail @ p])
+
+    def factor(self, x: LatticeIterate) -> None:
+        """Prepare the Newton matrix at an iterate."""
+        n = self.n
+        self.alpha, self.beta = x.zs / x.s, x.y / x.t
+        self.v = 1 / (self.alpha + self.beta)
+        self.h = self.alpha * self.beta * self.v
+        self.kappa = self.beta * self.v
+        band = np.bincount(
+            self.band_index, self.band_scale * self.h[self.inside], (self.width + 1) * n
+        ).reshape(self.width + 1, n)
+        second = np.bincount(self.pairs.second, self.h, n + 1)[:n]
+        band[0] += np.bincount(self.pairs.first, self.h, n) + self.growth**2 * second + x.zp / x.p
+        if len(x.d):
+            product = (self.order.T * (x.nu / x.d)) @ self.order
+            for offset in range(min(self.width, 4) + 1):
+                band[offset, : n - offset] += product.diagonal(-offset)
+        self.scale = 1 / np.sqrt(band[0])
+        for offset in range(self.width + 1):
+            band[offset, : n - offset] *= self.scale[: n - offset] * self.scale[offset:]
+        band[0] *= 1 + 1e-14
+        if self.dense:
+            full = np.zeros((n, n))
+            for offset in range(min(self.width, n - 1) + 1):
+                np.fill_diagonal(full[offset:], band[offset, : n - offset])
+            self.cholesky = cholesky(full, lower=True, overwrite_a=True, check_finite=False)
+        else:
+            self.cholesky = cholesky_banded(band, lower=True, check_finite=False)
+        first = np.bincount(self.first_index, self.kappa, self.shifts * n).reshape(-1, n)
+        second = np.bincount(self.second_index, self.kappa, self.shifts * (n + 1))
+        coupling = first - self.growth * second.reshape(-1, n + 1)[:, :n]
+        self.coupling = np.concatenate([coupling, self.tail])
+        k, extra = self.budgets, len(self.columns.mass)
+        size = k + extra + 1
+        border = np.column_stack([self.coupling.T, self.mass])
+        self.through = self.solve_band(border)
+        schur = np.zeros((size, size))
+        schur[:k, :k] = -self.coupling @ self.through[:, :k]
+        free = np.concatenate([self.by_row(self.v), np.zeros(len(self.tail))])
+        schur[np.arange(k), np.arange(k)] -= x.u / x.price + free
+        schur[:k, -1] = self.coupling @ self.through[:, k]
+        schur[:k, k:-1] = self.columns.use
+        schur[k:-1, :k] = self.columns.use.T
+        schur[np.arange(k, k + extra), np.arange(k, k + extra)] = x.za / x.a
+        schur[k:-1, -1] = -self.columns.mass
+        schur[-1, k:-1] = self.columns.mass
+        schur[-1, :k] = -(self.mass @ self.through[:, :k])
+        schur[-1, -1] = self.mass @ self.through[:, k]
+        lu, pivots, singular = dgetrf(schur)
+        if singular:
+            raise LinAlgError("the Newton system is singular")
+        self.schur = (lu, pivots)
+
+    def solve_band(self, right: Floats) -> Floats:
+        """Solve with the scaled band matrix."""
+        scale = self.scale if right.ndim == 1 else self.scale[:, None]
+        backwards = cho_solve if self.dense else cho_solve_banded
+        return np.asarray(
+            backwards((self.cholesky, True), right * scale, check_finite=False) * scale
+        )
+
+    def value(self, x: LatticeIterate) -> float:
+        """The expected loss."""
+        return float(self.program.cost @ x.p + self.columns.cost @ x.a)
+
+    def direction(self, x: LatticeIterate, target: tuple[Floats, ...]) -> LatticeIterate:
+        """The Newton step towards complementarity products ``target`` (as changes)."""
+        rp, ra, rs, rt, ru, rd = target
+        push_s, push_t = rs / x.s, rt / x.t
+        e = (self.alpha * push_t - self.beta * push_s) * self.v
+        lift = self.v * (push_s + push_t)
+        f_p = rp / x.p - self.transpose(e)
+        if len(x.d):
+            f_p += self.order.T @ (rd / x.d)
+        f_u = ru / x.price + np.concatenate([self.by_row(lift), np.zeros(len(self.tail))])
+        missing = 1 - self.mass @ x.p - self.columns.mass @ x.a
+        base = self.solve_band(f_p)
+        right = np.concatenate(
+            [-f_u - self.coupling @ base, ra / x.a, [missing - self.mass @ base]]
+        )
+        k = self.budgets
+        solution = lu_solve(self.schur, right, check_finite=False)
+        dprice, da, dtheta = solution[:k], solution[k:-1], float(solution[-1])
+        dp = base - self.through[:, :k] @ dprice + self.through[:, k] * dtheta
+        g = self.apply(dp)
+        row_price = self.spread(dprice[: self.shifts])
+        dy = self.h * g + self.kappa * row_price + e
+        ds = lift - self.v * row_price + self.kappa * g
+        dd = self.order @ dp if len(x.d) else x.d
+        dnu = (rd - x.nu * dd) / x.d if len(x.d) else x.d
+        dzp = self.transpose(dy) - self.mass * dtheta + self.tail.T @ dprice[self.shifts :]
+        if len(x.d):
+            dzp = dzp - self.order.T @ dnu
+        return LatticeIterate(
+            p=dp,
+            a=da,
+            s=ds,
+            t=ds - g,
+            u=-self.columns.use @ da - self.used(dp, ds),
+            d=dd,
+            zp=dzp,
+            za=self.columns.use.T @ dprice - dtheta * self.columns.mass,
+            zs=row_price - dy,
+            y=dy,
+            price=dprice,
+            nu=dnu,
+            theta=dtheta,
+        )
+
+
+def _start_weights(newton: _Newton, a: Floats) -> Floats:
+    """Weights with every budget strictly unused: a decaying law, the steepest one if need be."""
+    starts = newton.program.starts
+    best: tuple[float, Floats] = (np.inf, starts[0])
+    for shape in starts:
+        p = np.exp(shape)
+        p *= (1 - newton.columns.mass @ a) / (newton.mass @ p)
+        use = newton.used(p, np.maximum(newton.apply(p), 0)) + newton.columns.use @ a
+        worst = float((use / newton.caps).max())
+        if worst < 0.9:
+            return np.asarray(p)
+        best = min(best, (worst, p), key=lambda pair: pair[0])
+    if best[0] < 1 - 1e-9:
+        return best[1]
+    raise SolverError("no weights on this support leave a budget unused")
+
+
+def _start(newton: _Newton) -> LatticeIterate:
+    program, columns = newton.program, newton.columns
+    a = np.full(len(columns.mass), float(newton.caps.min()) / 10)
+    try:
+        p = _start_weights(newton, a)
+    except SolverError:
+        a = a * 1e-3
+        p = _start_weights(newton, a)
+    g = newton.apply(p)
+    excess = np.maximum(g, 0)
+    used = newton.columns.use @ a + newton.used(p, excess)
+    share = p[newton.pairs.first]
+    share = share / newton.spread(newton.by_row(share))
+    margin = newton.spread((newton.caps - used)[: newton.shifts]) / 2 * share
+    s = excess + margin
+    per_row = max(1.0, 1 / program.epsilon) / (newton.shifts * np.expm1(program.epsilon))
+    y = np.full(newton.terms, per_row / 2)
+    # Budgets are worth about as much as the loss: with a small delta, that is a high price.
+    worth = _BUDGET_PART * float(program.cost @ p) / newton.budgets
+    price = np.maximum(per_row, worth / newton.caps)
+    d = newton.order @ p
+    nu = np.full(len(d), 1e-3 * float(np.abs(program.cost).max()) / newton.n)
+    reduced = program.cost + newton.transpose(y) + newton.tail.T @ price[newton.shifts :]
+    reduced = reduced - newton.order.T @ nu
+    beside = columns.cost + columns.use.T @ price
+    theta = min(
+        float((reduced / newton.mass).min()), float((beside / columns.mass).min(initial=np.inf))
+    )
+    theta -= 1
+    return LatticeIterate(
+        p=p,
+        a=a,
+        s=s,
+        t=np.maximum(-g, 0) + margin,
+        u=newton.caps - columns.use @ a - newton.used(p, s),
+        d=d,
+        zp=reduced - theta * newton.mass,
+        za=beside - theta * columns.mass,
+        zs=newton.spread(price[: newton.shifts]) - y,
+        y=y,
+        price=price,
+        nu=nu,
+        theta=theta,
+    )
+
+
+def solve_budgeted(
+    program: Budgeted, tolerance: float
+) -> tuple[LatticeIterate, float, float, str, int]:
+    """The last iterate, its primal and dual value, a status and the number of steps."""
+    newton = _Newton(program)
+    x, status, iterations = follow(newton, _start(newton), tolerance, _PACE)
+    return x, newton.value(x), x.theta - float(newton.caps @ x.price), status, iterations

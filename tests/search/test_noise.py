@@ -144,7 +144,7 @@ def test_bad_arguments(change, complaint):
 
 
 def test_an_interrupted_solve_leaves_the_next_one_alone(monkeypatch):
-    from opendp_optimal.solvers import noise_interior as interior
+    from opendp_optimal.solvers import interior
     from opendp_optimal.table import store as cache
 
     def interrupted(*_):
