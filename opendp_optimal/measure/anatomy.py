@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from opendp.combinators import make_chain_mt
 from opendp.core import (
     measurement_input_domain,
@@ -42,7 +43,15 @@ from opendp_optimal.measure.facts import facts_of
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table.bounded import BoundedTable
 
-__all__ = ["as_gaussian", "chain_of", "event_of", "law_of", "record_of", "spaces"]
+__all__ = [
+    "as_gaussian",
+    "chain_of",
+    "event_of",
+    "is_interactive",
+    "law_of",
+    "record_of",
+    "spaces",
+]
 
 CASTS = (
     "make_approximate",
@@ -238,6 +247,22 @@ def as_gaussian(measurement: dp.Measurement) -> dp.Measurement | None:
     return None if inner is None else make_chain_mt(inner, given["transformation0"])
 
 
+INTERACTIVE = (
+    "make_adaptive_composition",
+    "make_fully_adaptive_composition",
+    "make_privacy_filter",
+)
+"""What releases a queryable: questions are asked of it later."""
+
+
+def is_interactive(part: Any) -> bool:
+    """Whether OpenDP's record of a measurement says that it releases a queryable."""
+    if isinstance(part, list | tuple):
+        return any(is_interactive(each) for each in part)
+    name, given = _made(part)
+    return name in INTERACTIVE or any(is_interactive(each) for each in given.values())
+
+
 def record_of(measurement: dp.Measurement) -> str:
     """Return a text that identifies what a measurement asks: every part with its parameters.
 
@@ -255,6 +280,8 @@ def _record(value: Any) -> Any:
     """A value of OpenDP as plain values, exactly."""
     if value is None or isinstance(value, bool | str):
         return value
+    if isinstance(value, np.generic):
+        return _record(value.item())
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
@@ -264,10 +291,12 @@ def _record(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_record(each) for each in value]
     if isinstance(value, dict):
-        return {str(key): _record(each) for key, each in value.items()}
+        return {"dict": [[_record(key), _record(each)] for key, each in value.items()]}
     if isinstance(value, dp.Measurement | dp.Transformation | Function):
         return _part_record(value)
     if isinstance(value, dp.Domain | dp.Metric | dp.Measure | RuntimeType):
+        if "User" in str(value):  # a name that its maker chose; what is behind it is not told
+            raise ValueError(f"measurement: a part of {value} cannot be identified")
         return {type(value).__name__: str(value)}
     if type(value).__module__.startswith("polars.") and hasattr(value, "collect_schema"):
         return {"plan": hashlib.sha256(value.serialize()).hexdigest()}  # plans hold no data
@@ -281,7 +310,7 @@ def _part_record(part: Any) -> Any:
     name, given = _made(part)
     if not name or name.startswith(("_", "make_user", "new_user")):
         raise ValueError(f"measurement: a part made by {name or 'unknown means'} is not identified")
-    return {"made": name, "of": _record(given)}
+    return {"made": name, "of": {key: _record(each) for key, each in given.items()}}
 
 
 def _space(part: Any) -> tuple[Any, ...]:

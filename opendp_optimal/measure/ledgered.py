@@ -6,21 +6,24 @@ import copy
 import re
 from typing import Any
 
+import numpy as np
 from opendp.context import domain_of
 from opendp.core import measurement_invoke, measurement_map
 from opendp.domains import with_margin
 from opendp.extras.polars import OnceFrame
-from opendp.mod import OdometerQueryable
+from opendp.mod import OdometerQueryable, Queryable
 
 from opendp_optimal.budget.ledger.answers import from_bytes, to_bytes
 from opendp_optimal.budget.ledger.ledger import Ledger
+from opendp_optimal.checks import fraction
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import hand_over, make_measurement, require_features
-from opendp_optimal.measure.anatomy import record_of, spaces
+from opendp_optimal.measure.anatomy import is_interactive, record_of, spaces
 
 __all__ = ["LedgerContext", "ledger_context"]
 
-_INTERACTIVE = ("composition", "filter", "odometer")
+_LONGEST_NOTE = 1000
+_QUERYABLES = Queryable, OdometerQueryable
 
 
 class _ChargedData(OdometerQueryable):
@@ -48,6 +51,9 @@ class _ChargedData(OdometerQueryable):
             raise ValueError(f"query ({type(query).__name__}) must be a measurement")
         if spaces(query) != self._spaces:
             raise ValueError("query must have the input space and output measure of the context")
+        sequential = self._kind.main == "rho" and self._kind.delta
+        if (sequential or request is not None) and is_interactive(query):
+            raise ValueError(_REFUSED[request is not None])
         # OpenDP's own map and function: methods of the object can be anybody's.
         loss = measurement_map(query, self.d_in)
         price = dict(zip(self._kind.names, loss if self._kind.delta else (loss,), strict=True))
@@ -55,22 +61,22 @@ class _ChargedData(OdometerQueryable):
             question = record_of(query)
         except ValueError:
             question = None
+        note = _told(question)
         if request is None:
-            self._ledger.charge(self._name, **price, note=_told(question))
-            return measurement_invoke(query, self._data)
+            self._ledger.charge(self._name, **price, note=note)
+            drawn = measurement_invoke(query, self._data)
+            if sequential and isinstance(drawn, _QUERYABLES):
+                raise ValueError(_REFUSED[False])
+            return drawn
         if question is None:
             raise ValueError("request needs a query that can be told from others")
-        if any(word in _told(question) for word in _INTERACTIVE):
-            raise ValueError("request needs an answer to store, not a queryable")
-        stored = self._ledger.charge_request(
-            self._name, request, question, **price, note=_told(question)
-        )
-        answer = stored.answer
-        if answer is None:
+
+        def draw() -> bytes:
             drawn = measurement_invoke(query, self._data)
-            drawn = drawn.collect() if isinstance(drawn, OnceFrame) else drawn
-            answer = self._ledger.store_answer(self._name, request, to_bytes(drawn))
-        value = from_bytes(answer)
+            return to_bytes(drawn.collect() if isinstance(drawn, OnceFrame) else drawn)
+
+        stored = self._ledger.answer_once(self._name, request, question, draw, note=note, **price)
+        value = from_bytes(stored)
         return StoredFrame(value) if hasattr(value, "write_ipc") else value
 
     def privacy_loss(self, d_in: Any) -> Any:
@@ -83,10 +89,32 @@ class _ChargedData(OdometerQueryable):
         return f"ChargedData({self._name!r}, {self._ledger!r})"
 
 
+_REFUSED = {
+    False: "query must not be a compositor: under approximate zero-concentrated privacy what was "
+    "begun before would have to end with every charge, in all processes",
+    True: "request needs an answer to store, not a queryable",
+}
+
+
 def _told(question: str | None) -> str:
     """The steps of a query, in the order of its record."""
     steps = re.findall(r"\b(?:make|then)_(\w+)", question or "")
-    return ", ".join(dict.fromkeys(steps)) or "a measurement"
+    return ", ".join(dict.fromkeys(steps))[:_LONGEST_NOTE] or "a measurement"
+
+
+def _column(key: Any) -> str:
+    """A grouping key as text; a name and the column of this name are the same."""
+    return f'col("{key}")' if isinstance(key, str) else str(key)
+
+
+def _unit(metric: dp.Metric, d_in: Any) -> str:
+    """A privacy unit as text, the same for the same unit."""
+    if isinstance(d_in, list | tuple):
+        bounds = [(sorted(_column(key) for key in b.by), b.per_group, b.num_groups) for b in d_in]
+        return f"{metric} at {sorted(bounds, key=repr)}"
+    if not fraction("privacy_unit", d_in, least=0):
+        raise ValueError(f"privacy_unit ({d_in!r}) must protect a positive distance")
+    return f"{metric} at {np.asarray(d_in).item()!r}"
 
 
 class StoredFrame:
@@ -157,10 +185,11 @@ def ledger_context(
             raise ValueError(f"d_in ({d!r}) must be the ledger's, {d_in!r}")
         return limit
 
+    unit = _unit(metric, d_in)
     accountant = make_measurement(
         domain, metric, measure, lambda _: None, privacy_map, TO="ExtrinsicObject"
     )
     charged: Any = _ChargedData(ledger, name, accountant, data)
     charged.d_in = d_in
-    ledger.fix_unit(name, f"{metric} at {d_in!r}")
+    ledger.fix_unit(name, unit)
     return LedgerContext(accountant=accountant, queryable=charged, d_in=d_in, d_out=limit)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from opendp_optimal.budget.ledger.ledger import Budget, Ledger
 from opendp_optimal.checks import positive, whole
 
 __all__ = ["Budget", "Ledger", "open_ledger"]
+
+_SETTINGS = re.compile(r"(^|\s)(dbname|host|hostaddr|passfile|password|port|service|user)\s*=")
+"""What PostgreSQL's own addresses of the form ``host=... password=...`` are made of."""
 
 
 def open_ledger(
@@ -38,7 +42,13 @@ def open_ledger(
         return Ledger(PostgresStore(text, seconds), seen)
     from opendp_optimal.budget.ledger.sqlite import SqliteStore
 
-    path = text.removeprefix("sqlite:///")
-    if not path or "://" in path or path.startswith((":", "file:")):
+    path = text.removeprefix("sqlite:///") if isinstance(text, str) else ""
+    # What is refused is not repeated: a password may be in it.
+    if not path or "\0" in path or "://" in path or path.startswith((":", "file:")):
         raise ValueError("address must be the path of a file or begin with postgresql://")
+    if _SETTINGS.search(path) and not os.path.exists(path):
+        raise ValueError(
+            "address must begin with postgresql://, not be a list of settings; a service of "
+            "PostgreSQL is postgresql:///?service=name"
+        )
     return Ledger(SqliteStore(Path(path), seconds), seen)

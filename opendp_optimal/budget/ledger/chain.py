@@ -56,7 +56,8 @@ class Kind:
         main = fraction(self.main, given[self.main], least=0)
         if main > LARGEST:
             raise ValueError(f"{self.main} ({given[self.main]!r}) must be at most 2**22")
-        delta = fraction("delta", given.get("delta") or 0, least=0)
+        given_delta = given.get("delta")
+        delta = fraction("delta", 0 if given_delta is None else given_delta, least=0)
         if delta > 1 or (delta == 1 and rounded is math.floor):
             raise ValueError(f"delta ({given['delta']!r}) must be below 1")
         return Amount(rounded(main * MAIN_UNITS), rounded(delta * DELTA_UNITS))

@@ -13,8 +13,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from opendp_optimal.budget.ledger.chain import Amount, Entry
+from opendp_optimal.budget.ledger.chain import Entry
 from opendp_optimal.budget.ledger.ledger import Ledger, _detail
+from opendp_optimal.budget.ledger.tables import NOTHING
 from opendp_optimal.errors import LedgerError
 
 __all__ = ["Columns", "Piece"]
@@ -78,7 +79,7 @@ class Columns:
                 return None
             for old in replaces:
                 change.all("DELETE FROM ledger_columns WHERE name = ? AND sort = ?", self.name, old)
-            number = self._ledger._append(change, self.name, "columns", Amount(0, 0), line)
+            number = change.append(self.name, "columns", NOTHING, line)
             for place in range(0, max(1, len(content)), CHUNK):
                 change.all(
                     "INSERT INTO ledger_columns VALUES (?, ?, ?, ?, ?)",
@@ -93,7 +94,6 @@ class Columns:
         :raises LedgerError: if they are not what the log says, or an older copy of the ledger
         """
         with self._ledger._reading() as look:
-            self._ledger._check_age(look)
             rows = look.all(
                 "SELECT number, sort, content FROM ledger_columns "
                 "WHERE name = ? AND number > ? ORDER BY number, place",

@@ -9,15 +9,19 @@ from __future__ import annotations
 import getpass
 import hashlib
 import json
+import os
 import platform
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from opendp_optimal.budget.ledger.chain import BEGINNING, KINDS, Amount, Entry, Kind
+from opendp_optimal.budget.ledger import tables
+from opendp_optimal.budget.ledger.chain import KINDS, Amount, Entry, Kind
+from opendp_optimal.budget.ledger.tables import Budget, Stored
 from opendp_optimal.errors import BudgetError, LedgerError
 
 if TYPE_CHECKING:
@@ -25,52 +29,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Budget", "Ledger", "Stored"]
 
-FORMAT = 1
 LONGEST_NOTE = 10_000
+LONGEST_REQUEST = 500
+"""Requests are keys: in any alphabet these fit in an index of PostgreSQL."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
 _KEPT = 200
 """Names whose kind is remembered: it never changes."""
 
 
-@dataclass(frozen=True)
-class Budget:
-    """A data set's budget as it stands.
-
-    :param name: of the data set
-    :param kind: the notion of privacy loss it is kept in
-    :param limit: what may be spent
-    :param spent: what was charged
-    :param unit: the privacy unit that the first context fixed; None before
-    """
-
-    name: str
-    kind: Kind
-    limit: Amount
-    spent: Amount
-    unit: str | None
-
-    @property
-    def remaining(self) -> float | tuple[float, float]:
-        """What is left, rounded down."""
-        return self.kind.floats(self.limit - self.spent, up=False)
-
-
-@dataclass(frozen=True)
-class Stored:
-    """What a request has come to.
-
-    :param number: the line of the log with its charge
-    :param answer: the stored answer; None while there is none
-    """
-
-    number: int
-    answer: bytes | None
-
-
 class Ledger:
     """A durable account of privacy budgets, shared by threads, processes and machines.
 
-    Made by :func:`~opendp_optimal.budget.open_ledger`.
+    Made by :func:`~opendp_optimal.budget.open_ledger`. ``with open_ledger(...) as ledger`` closes
+    it at the end.
 
     :param store: where it is kept
     :param at_least: a generation that was seen before; an older copy is refused
@@ -81,9 +52,10 @@ class Ledger:
         self._store = store
         self._seen = at_least
         self._kinds: dict[str, Kind] = {}
+        self._turns: dict[tuple[int, str, str], threading.Lock] = {}
         self._prepare()
-        with self._reading() as look:
-            self._check_age(look)
+        with self._reading():
+            pass
 
     @property
     def address(self) -> str:
@@ -93,8 +65,8 @@ class Ledger:
     @property
     def generation(self) -> int:
         """A number that grows with every change: keep it, and an old copy can be told."""
-        with self._reading() as look:
-            return self._check_age(look)
+        with self._reading():
+            return self._seen
 
     def __repr__(self) -> str:
         """Where it is."""
@@ -107,6 +79,14 @@ class Ledger:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as its address: another process opens the same ledger."""
         return _reopen, (*self._store.where(), self._seen)
+
+    def __enter__(self) -> Ledger:
+        """Use it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
 
     def create(
         self,
@@ -141,7 +121,7 @@ class Ledger:
             )
             if not made:
                 raise ValueError(f"name ({name!r}) has a budget already")
-            self._append(change, name, "create", limit, detail)
+            change.append(name, "create", limit, detail)
 
     def charge(
         self,
@@ -162,10 +142,11 @@ class Ledger:
         :returns: the generation of the ledger with this charge
         :raises BudgetError: if it costs more than is left; nothing is charged
         """
-        price = self._kind(name).price({"epsilon": epsilon, "delta": delta, "rho": rho})
+        kind = self._kind(name)
+        price = kind.price({"epsilon": epsilon, "delta": delta, "rho": rho})
         detail = _detail(note)
         with self._writing() as change:
-            return self._charge(change, name, price, detail)
+            return _charge(change, name, kind, price, detail)
 
     def charge_request(
         self, name: str, request: str, question: str, *, note: str = "", **price: float
@@ -179,9 +160,9 @@ class Ledger:
         :param price: as for :meth:`charge`
         :returns: the stored answer, or none if it is yet to be drawn
         """
-        if not isinstance(request, str) or not 0 < len(request) <= LONGEST_NOTE:
-            raise ValueError(f"request ({request!r}) must be a text of 1 to {LONGEST_NOTE} letters")
-        amount = self._kind(name).price(dict(price))
+        _check_request(request)
+        kind = self._kind(name)
+        amount = kind.price(dict(price))
         asked = hashlib.sha256(f"{question}|{amount.main}|{amount.delta}".encode()).hexdigest()
         detail = _detail(note, request=request, question=asked)
         with self._writing() as change:
@@ -197,7 +178,7 @@ class Ledger:
                         f"request ({request!r}) was used for another question: nothing is charged"
                     )
                 return Stored(number, None if answer is None else bytes(answer))
-            number = self._charge(change, name, amount, detail)
+            number = _charge(change, name, kind, amount, detail)
             change.all(
                 "INSERT INTO ledger_requests VALUES (?, ?, ?, ?, NULL)",
                 *(name, request, asked, number),
@@ -211,6 +192,8 @@ class Ledger:
         :param request: a key that was charged
         :param answer: what was drawn
         """
+        _check_name(name)
+        _check_request(request)
         with self._writing() as change:
             kept = change.all(
                 "UPDATE ledger_requests SET answer = ? "
@@ -219,8 +202,9 @@ class Ledger:
             )
             if kept:
                 digest = hashlib.sha256(answer).hexdigest()
-                detail = {"request": request, "digest": digest}
-                self._append(change, name, "answer", Amount(0, 0), detail)
+                change.append(
+                    name, "answer", tables.NOTHING, {"request": request, "digest": digest}
+                )
                 return answer
             found = change.all(
                 "SELECT answer FROM ledger_requests WHERE name = ? AND request = ?",
@@ -229,6 +213,41 @@ class Ledger:
         if not found:
             raise ValueError(f"request ({request!r}) was never charged")
         return bytes(found[0][0])
+
+    def answer_once(
+        self,
+        name: str,
+        request: str,
+        question: str,
+        draw: Callable[[], bytes],
+        *,
+        note: str = "",
+        **price: float,
+    ) -> bytes:
+        """Charge a request, draw its answer and store it; asked again, return what is stored.
+
+        Threads of this process that ask for the same at once wait for one draw. Other processes
+        draw for themselves, and all return what was stored first. After a crash before storing,
+        the answer is drawn again under the same charge: what was not stored never left.
+
+        :param name: of the data set
+        :param request: the key under which the answer is kept
+        :param question: identifies what is asked: another one under the same key is refused
+        :param draw: makes the answer
+        :param note: who, what, which query
+        :param price: as for :meth:`charge`
+        """
+        _check_request(request)
+        _check_name(name)
+        key = os.getpid(), name, request
+        with self._turns.setdefault(key, threading.Lock()):
+            try:
+                stored = self.charge_request(name, request, question, note=note, **price)
+                if stored.answer is not None:
+                    return stored.answer
+                return self.store_answer(name, request, draw())
+            finally:
+                self._turns.pop(key, None)
 
     def fix_unit(self, name: str, unit: str) -> None:
         """Fix a data set's privacy unit with the first context; refuse another.
@@ -245,7 +264,7 @@ class Ledger:
                     *(unit, name),
                 )
                 if fixed:
-                    self._append(change, name, "unit", Amount(0, 0), {"unit": unit})
+                    change.append(name, "unit", tables.NOTHING, {"unit": unit})
             budget = self.budget(name)
         if budget.unit != unit:
             raise ValueError(
@@ -264,32 +283,33 @@ class Ledger:
 
         :param name: of the data set
         """
-        for budget in self.budgets(name):
-            return budget
-        raise ValueError(f"name ({name!r}) has no budget in this ledger")
+        return self.budgets(name)[0]
 
     def budgets(self, name: str | None = None) -> list[Budget]:
         """All budgets, by name, or the one of a name.
 
         :param name: of a data set
         """
+        if name is not None:
+            _check_name(name)
         with self._reading() as look:
-            self._check_age(look)
-            found = _budgets(look)
-        return [budget for budget in found if name is None or budget.name == name]
+            found = tables.budgets(look, name)
+        if name is not None and not found:
+            raise ValueError(f"name ({name!r}) has no budget in this ledger")
+        return found
 
     def log(self, name: str | None = None) -> list[Entry]:
         """Every line of the log, or those of a data set.
 
         :param name: of a data set
         """
+        if name is not None:
+            self.budget(name)
         with self._reading() as look:
-            self._check_age(look)
-            entries = _entries(look)
-        return [entry for entry in entries if name is None or entry.name == name]
+            return tables.entries(look, name)
 
     def verify(self) -> int:
-        """Check that the log is whole and that every budget is what its lines add up to.
+        """Check that the log is whole, and that budgets, answers and columns are what it says.
 
         :returns: the generation
         :raises LedgerError: naming the first thing that is wrong
@@ -297,30 +317,8 @@ class Ledger:
         from opendp_optimal.budget.ledger.columns import check_columns
 
         with self._reading() as look:
-            generation = self._check_age(look)
-            entries, budgets = _entries(look), {b.name: b for b in _budgets(look)}
-            check_columns(look, entries)
-        before = BEGINNING
-        limits: dict[str, Amount] = {}
-        spent: dict[str, Amount] = {}
-        for place, entry in enumerate(entries, 1):
-            if entry.number != place or entry.digest(before) != entry.link:
-                raise LedgerError(f"line {place} of the log was changed, added or removed")
-            before = entry.link
-            if entry.action == "create":
-                limits[entry.name], spent[entry.name] = entry.amount, Amount(0, 0)
-            elif entry.action == "charge":
-                spent[entry.name] = spent[entry.name] + entry.amount
-        if generation != len(entries):
-            raise LedgerError(f"the log has {len(entries)} lines where {generation} were written")
-        if limits.keys() != budgets.keys():
-            raise LedgerError("the log speaks of other budgets than there are")
-        for name, budget in budgets.items():
-            if (budget.limit, budget.spent) != (limits[name], spent[name]):
-                raise LedgerError(f"the budget of {name!r} is not what its lines add up to")
-            if not budget.spent.within(budget.limit):
-                raise LedgerError(f"the budget of {name!r} is overspent")
-        return generation
+            check_columns(look, tables.check(look))
+            return self._seen
 
     def columns(self, name: str) -> Columns:
         """Budgets of many people, or anything else that a plugin keeps under a name.
@@ -353,113 +351,67 @@ class Ledger:
         self._store.close()
 
     def _kind(self, name: str) -> Kind:
+        _check_name(name)
         if name not in self._kinds:
             if len(self._kinds) >= _KEPT:
                 self._kinds.clear()
             self._kinds[name] = self.budget(name).kind
         return self._kinds[name]
 
-    def _charge(self, change: Any, name: str, price: Amount, detail: dict[str, Any]) -> int:
-        paid = change.all(
-            "UPDATE ledger_budgets "
-            "SET spent_main = spent_main + ?, spent_delta = spent_delta + ? "
-            "WHERE name = ? AND ? <= limit_main - spent_main AND ? <= limit_delta - spent_delta "
-            "RETURNING spent_main",
-            *(price.main, price.delta, name, price.main, price.delta),
-        )
-        if not paid:
-            rows = change.all(
-                "SELECT kind, limit_main - spent_main, limit_delta - spent_delta "
-                "FROM ledger_budgets WHERE name = ?",
-                name,
-            )
-            if not rows:
-                raise ValueError(f"name ({name!r}) has no budget in this ledger")
-            kind = KINDS[rows[0][0]]
-            asked, left = kind.floats(price, up=True), kind.floats(Amount(*rows[0][1:]), up=False)
-            raise BudgetError(
-                f"{name}: a release at {kind.told} {asked} must cost at most what is left, {left}"
-            )
-        return self._append(change, name, "charge", price, detail)
+    @contextmanager
+    def _reading(self) -> Iterator[Any]:
+        """A transaction that sees one state of the ledger, which is no old copy."""
+        noted = self._store.seen()  # before the look begins: others go on
+        with self._store.transaction(write=False) as look:
+            (generation,), *_ = look.all("SELECT generation FROM ledger_state")
+            self._check_age(generation, noted)
+            yield look
 
-    def _append(
-        self, change: Any, name: str, action: str, amount: Amount, detail: dict[str, Any]
-    ) -> int:
-        """Write a line of the log, linked to the one before."""
-        (number, before), *_ = change.all("SELECT generation, link FROM ledger_state")
-        time = datetime.now(UTC).isoformat(timespec="milliseconds")
-        entry = Entry(number + 1, time, name, action, amount, detail).linked(before)
-        change.all(
-            "INSERT INTO ledger_log VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            *(entry.number, entry.time, name, action, amount.main, amount.delta),
-            *(json.dumps(detail, sort_keys=True), entry.link),
-        )
-        change.all("UPDATE ledger_state SET generation = ?, link = ?", entry.number, entry.link)
-        self._seen = max(self._seen, number)
-        return entry.number
+    @contextmanager
+    def _writing(self) -> Iterator[_Change]:
+        """A transaction on a ledger that is no old copy; writers take turns."""
+        with self._store.transaction(write=True) as transaction:
+            (generation, link), *_ = transaction.all(
+                f"SELECT generation, link FROM ledger_state{self._store.for_update}"
+            )
+            noted = self._store.seen()
+            self._check_age(generation, noted)
+            if noted < generation:
+                self._store.note_seen(generation)
+            change = _Change(transaction, generation, link)
+            yield change
+        self._seen = max(self._seen, change.generation)
+        self._store.note_committed(change.generation)
 
-    def _check_age(self, look: Any) -> int:
-        """The generation; refuses a ledger that is older than one that was seen."""
-        generation: int = look.all("SELECT generation FROM ledger_state")[0][0]
-        seen = max(self._seen, self._store.seen())
+    def _check_age(self, generation: int, noted: int) -> None:
+        """Refuse a ledger that is older than one that was seen."""
+        seen = max(self._seen, noted)
         if generation < seen:
             raise LedgerError(
                 f"{self.address} is an old copy: it is at generation {generation}, and {seen} was "
                 "seen; what was charged since is missing"
             )
         self._seen = generation
-        return generation
-
-    @contextmanager
-    def _reading(self) -> Iterator[Any]:
-        with self._store.transaction(write=False) as look:
-            yield look
-
-    @contextmanager
-    def _writing(self) -> Iterator[Any]:
-        """A transaction on a ledger that is no old copy."""
-        with self._store.transaction(write=True) as change:
-            self._store.note_seen(self._check_age(change))
-            yield change
 
     def _prepare(self) -> None:
-        whole, blob, strict = (self._store.types[t] for t in ("whole", "bytes", "strict"))
-        with self._store.preparing() as change:
-            change.all(
-                f"CREATE TABLE IF NOT EXISTS ledger_state (format {whole} NOT NULL, "
-                f"generation {whole} NOT NULL, link TEXT NOT NULL){strict}"
-            )
-            change.all(
-                f"CREATE TABLE IF NOT EXISTS ledger_columns (name TEXT NOT NULL, "
-                f"number {whole} NOT NULL, place {whole} NOT NULL, sort TEXT NOT NULL, "
-                f"content {blob} NOT NULL, PRIMARY KEY (name, number, place)){strict}"
-            )
-            rows = change.all("SELECT format FROM ledger_state")
-            if rows and rows[0][0] != FORMAT:
-                raise ValueError(
-                    f"{self.address} is a ledger of format {rows[0][0]}; this version reads "
-                    f"{FORMAT}"
-                )
-            if rows:
+        with self._store.transaction(write=False) as look:
+            if self._known_format(look):
                 return
-            change.all(
-                f"CREATE TABLE ledger_budgets (name TEXT PRIMARY KEY, kind TEXT NOT NULL, "
-                f"limit_main {whole} NOT NULL, limit_delta {whole} NOT NULL, "
-                f"spent_main {whole} NOT NULL CHECK (spent_main BETWEEN 0 AND limit_main), "
-                f"spent_delta {whole} NOT NULL CHECK (spent_delta BETWEEN 0 AND limit_delta), "
-                f"unit TEXT){strict}"
+        with self._store.preparing() as change:
+            if not self._known_format(change):
+                tables.create_tables(change, self._store.types)
+
+    def _known_format(self, look: Any) -> bool:
+        """Whether there is a ledger; one of another format is refused."""
+        if not self._store.exists(look):
+            return False
+        rows = look.all("SELECT format FROM ledger_state")
+        if rows != [(tables.FORMAT,)]:
+            found = ", ".join(str(row[0]) for row in rows) or "none"
+            raise ValueError(
+                f"{self.address} is a ledger of format {found}; this version reads {tables.FORMAT}"
             )
-            change.all(
-                f"CREATE TABLE ledger_log (number {whole} PRIMARY KEY, time TEXT NOT NULL, "
-                f"name TEXT NOT NULL, action TEXT NOT NULL, main {whole} NOT NULL, "
-                f"delta {whole} NOT NULL, detail TEXT NOT NULL, link TEXT NOT NULL){strict}"
-            )
-            change.all(
-                f"CREATE TABLE ledger_requests (name TEXT NOT NULL, request TEXT NOT NULL, "
-                f"question TEXT NOT NULL, number {whole} NOT NULL, answer {blob}, "
-                f"PRIMARY KEY (name, request)){strict}"
-            )
-            change.all("INSERT INTO ledger_state VALUES (?, 0, ?)", FORMAT, BEGINNING)
+        return True
 
 
 def _reopen(address: str, timeout: float, at_least: int) -> Ledger:
@@ -468,42 +420,88 @@ def _reopen(address: str, timeout: float, at_least: int) -> Ledger:
     return open_ledger(address, at_least=at_least, timeout=timeout)
 
 
-def _budgets(look: Any) -> list[Budget]:
-    rows = look.all(
-        "SELECT name, kind, limit_main, limit_delta, spent_main, spent_delta, unit "
-        "FROM ledger_budgets ORDER BY name"
-    )
-    return [
-        Budget(name, KINDS[kind], Amount(most, most_delta), Amount(main, delta), unit)
-        for name, kind, most, most_delta, main, delta, unit in rows
-    ]
+class _Change:
+    """A transaction that writes lines of the log, each linked to the one before."""
+
+    def __init__(self, transaction: Any, generation: int, link: str) -> None:
+        self.all = transaction.all
+        self.generation, self._link = generation, link
+
+    def append(self, name: str, action: str, amount: Amount, detail: dict[str, Any]) -> int:
+        """Write a line and return its number, the new generation."""
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        entry = Entry(self.generation + 1, time, name, action, amount, detail).linked(self._link)
+        self.all(
+            "INSERT INTO ledger_log VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            *(entry.number, entry.time, name, action, amount.main, amount.delta),
+            *(json.dumps(detail, sort_keys=True), entry.link),
+        )
+        self.all("UPDATE ledger_state SET generation = ?, link = ?", entry.number, entry.link)
+        self.generation, self._link = entry.number, entry.link
+        return entry.number
 
 
-def _entries(look: Any) -> list[Entry]:
-    rows = look.all(
-        "SELECT number, time, name, action, main, delta, detail, link FROM ledger_log "
-        "ORDER BY number"
+def _charge(change: _Change, name: str, kind: Kind, price: Amount, detail: dict[str, Any]) -> int:
+    paid = change.all(
+        "UPDATE ledger_budgets "
+        "SET spent_main = spent_main + ?, spent_delta = spent_delta + ? WHERE name = ? "
+        "AND kind = ? AND ? <= limit_main - spent_main AND ? <= limit_delta - spent_delta "
+        "RETURNING spent_main",
+        *(price.main, price.delta, name, kind.name, price.main, price.delta),
     )
-    return [
-        Entry(number, time, name, action, Amount(main, delta), json.loads(detail), link)
-        for number, time, name, action, main, delta, detail, link in rows
-    ]
+    if paid:
+        return change.append(name, "charge", price, detail)
+    found = tables.budgets(change, name)
+    if not found or found[0].kind != kind:
+        raise LedgerError(f"the budget of {name!r} is not the one that was there before")
+    asked, left = kind.floats(price, up=True), found[0].remaining
+    raise BudgetError(
+        f"{name}: a release at {kind.told} {asked} must cost at most what is left, {left}"
+    )
 
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(
-            f"name ({name!r}) must be 1 to 100 letters, digits, spaces, dots, dashes or "
-            "underscores, and begin with a letter or a digit"
+            f"name ({_shown(name)}) must be 1 to 100 letters (A to z), digits, spaces, dots, "
+            "dashes or underscores, and begin with a letter or a digit"
+        )
+
+
+def _check_request(request: Any) -> None:
+    if (
+        not isinstance(request, str)
+        or not 0 < len(request) <= LONGEST_REQUEST
+        or "\0" in request
+        or not _encodable(request)
+    ):
+        raise ValueError(
+            f"request ({_shown(request)}) must be a text of 1 to {LONGEST_REQUEST} letters"
         )
 
 
 def _detail(note: str, **more: Any) -> dict[str, Any]:
     if not isinstance(note, str) or len(note) > LONGEST_NOTE or "\0" in note:
         raise ValueError(f"note must be a text of at most {LONGEST_NOTE} letters")
+    if not _encodable(note):
+        raise ValueError(f"note ({_shown(note)}) must be a text that can be written as UTF-8")
     return {"note": note, "by": _by(), **more}
 
 
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+@cache
 def _by() -> str:
     try:
         user = getpass.getuser()

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any, ClassVar
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from opendp_optimal.errors import LedgerError
 
 __all__ = ["PostgresStore"]
 
-
+SCHEMA = "opendp_optimal"
+"""Where the tables are: one ledger in a database, whatever the search path of a user."""
 _PREPARING = 0x0DB0D9E7
 """The lock of whoever makes the tables."""
+_BEGIN = {
+    True: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+    False: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+}
+"""Writers take turns at one row and then see what is committed; a look sees one state."""
+_NO_RIGHT = ("42501", "25006")
 
 
 class PostgresStore:
@@ -31,12 +40,17 @@ class PostgresStore:
     """
 
     types: ClassVar = {"whole": "BIGINT", "bytes": "BYTEA", "strict": ""}
+    for_update = " FOR UPDATE"
 
     def __init__(self, address: str, timeout: float) -> None:
         """Connect once, to see that it works."""
         self._secret = address
         self.address = without_password(address)
         self.timeout = timeout
+        self._settings = (
+            f"SET LOCAL lock_timeout = {max(1, int(timeout * 1000))}; "
+            "SET LOCAL synchronous_commit = on"
+        )
         self._forget()
         _stores.add(self)
         self._connection()
@@ -59,51 +73,70 @@ class PostgresStore:
     def _connection(self) -> Any:
         if self._open is None or self._open.closed:
             psycopg = _library()
-            settings = f"-c synchronous_commit=on -c lock_timeout={int(self.timeout * 1000)}"
             try:
                 self._open = psycopg.connect(
                     self._secret,
+                    autocommit=True,
                     connect_timeout=10,
-                    options=settings,
                     application_name="opendp-optimal ledger",
                 )
             except psycopg.Error:
-                # Whatever it says may repeat the address.
-                raise LedgerError(f"{self.address}: cannot connect; nothing was charged") from None
+                self._open = None
+            if self._open is None:  # out of the error, whose text may repeat the address
+                raise LedgerError(f"{self.address}: cannot connect; nothing was charged")
         return self._open
 
     @contextmanager
     def preparing(self) -> Iterator[Transaction]:
         """A transaction in which tables are made, by one process at a time."""
-        with self.transaction(write=False, moving=True) as change:
+        with self.transaction(write=True) as change:
             change.all(f"SELECT pg_advisory_xact_lock({_PREPARING})")
+            if not change.all("SELECT 1 FROM pg_namespace WHERE nspname = ?", SCHEMA):
+                change.all(f"CREATE SCHEMA {SCHEMA}")
             yield change
 
-    @contextmanager
-    def transaction(self, *, write: bool, moving: bool = False) -> Iterator[Transaction]:
-        """All of the block, or nothing; on disk when it ends.
+    def exists(self, look: Transaction) -> bool:
+        """Whether the tables are there."""
+        return look.all(f"SELECT to_regclass('{SCHEMA}.ledger_state')::text") != [(None,)]
 
-        A reader sees the ledger as it was at one moment, unless it is to see it ``moving``.
-        """
+    @contextmanager
+    def transaction(self, *, write: bool) -> Iterator[Transaction]:
+        """All of the block, or nothing; on disk when it ends."""
         psycopg = _library()
+        failure: Exception | None = None
         with self._lock:
-            db = self._connection()
-            levels = psycopg.IsolationLevel
-            still = not write and not moving
-            db.isolation_level = levels.REPEATABLE_READ if still else levels.READ_COMMITTED
+            told = "nothing was charged"
+            db = self._open
             try:
-                yield Transaction(db, write)
-                db.commit()
+                db = self._begun(f"{_BEGIN[write]}; {self._settings}")
+                yield Transaction(db)
+                told = "nothing is released, what was being charged may have been"
+                db.execute("COMMIT")
             except psycopg.Error as error:
-                with suppress(psycopg.Error):
-                    db.rollback()
-                failure = self._failure(error, db)
-                db.close()
-                raise failure from None
+                failure = self._failure(error, db, told)
+                self._drop()
             except BaseException:
-                with suppress(psycopg.Error):
-                    db.rollback()
+                try:
+                    db.execute("ROLLBACK")
+                except Exception:
+                    self._drop()
                 raise
+        if failure is not None:
+            raise failure from None
+
+    def _begun(self, begin: str) -> Any:
+        """A connection on which a transaction has begun; one that was lost meanwhile is renewed."""
+        psycopg = _library()
+        known = self._open is not None and not self._open.closed
+        db = self._connection()
+        if known:
+            with suppress(psycopg.OperationalError):
+                db.execute(begin)
+                return db
+            self._drop()
+            db = self._connection()
+        db.execute(begin)
+        return db
 
     def seen(self) -> int:
         """Nothing is noted beside a database."""
@@ -112,20 +145,19 @@ class PostgresStore:
     def note_seen(self, generation: int) -> None:
         """Nothing is noted beside a database."""
 
-    def _failure(self, error: Any, db: Any) -> Exception:
+    def note_committed(self, generation: int) -> None:
+        """Nothing is noted beside a database."""
+
+    def _failure(self, error: Any, db: Any, told: str) -> Exception:
         code = getattr(error, "sqlstate", None)
         if code == "55P03":
             return LedgerError(
-                f"{self.address} is in use{_holder(db)} for more than {self.timeout:g} s; "
-                "nothing was charged"
+                f"{self.address} is in use{_holder(db)} for more than {self.timeout:g} s; {told}"
             )
-        if code == "42501":
-            return LedgerError(f"{self.address}: no right to write; nothing was charged")
-        told = f" ({code})" if code else ": the connection was lost"
-        return LedgerError(
-            f"{self.address}: the database failed{told}; nothing is released, what was being "
-            "charged may have been"
-        )
+        if code in _NO_RIGHT:
+            return LedgerError(f"{self.address}: no right to read or write; {told}")
+        why = f" ({code})" if code else ": the connection was lost"
+        return LedgerError(f"{self.address}: the database failed{why}; {told}")
 
     def where(self) -> tuple[str, float]:
         """Never told: the address may hold a password."""
@@ -134,18 +166,24 @@ class PostgresStore:
     def close(self) -> None:
         """Close this process's connection; the next use opens another."""
         with self._lock:
-            if self._open is not None:
+            self._drop()
+
+    def _drop(self) -> None:
+        """Close the connection, whatever its state: what was not committed is undone."""
+        if self._open is not None:
+            with suppress(Exception):
                 self._open.close()
-            self._open = None
+        self._open = None
 
 
 def _holder(db: Any) -> str:
     """Who is in a transaction on the ledger."""
     rows = []
     with suppress(Exception):
-        rows = Transaction(db, False).all(
+        db.execute("ROLLBACK")
+        rows = Transaction(db).all(
             "SELECT DISTINCT a.pid, a.usename FROM pg_locks l JOIN pg_stat_activity a "
-            "ON a.pid = l.pid WHERE l.relation = 'ledger_state'::regclass "
+            f"ON a.pid = l.pid WHERE l.relation = '{SCHEMA}.ledger_state'::regclass "
             "AND a.pid <> pg_backend_pid() AND a.wait_event_type IS DISTINCT FROM 'Lock'"
         )
     told = ", ".join(f"{user} (process {pid})" for pid, user in rows)
@@ -155,33 +193,46 @@ def _holder(db: Any) -> str:
 class Transaction:
     """What a ledger does within a transaction."""
 
-    def __init__(self, db: Any, write: bool) -> None:
+    def __init__(self, db: Any) -> None:
         """Use a connection that has begun one."""
         self._db = db
-        if write:
-            self.all("SELECT generation FROM ledger_state FOR UPDATE")
 
     def all(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
-        with self._db.cursor() as cursor:
-            cursor.execute(statement.replace("?", "%s"), values or None)
-            return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+        cursor = self._db.execute(_translated(statement), values or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+@cache
+def _translated(statement: str) -> str:
+    """Placeholders and table names as PostgreSQL has them."""
+    named = re.sub(r"(?<![.\w])(ledger_\w+)", rf"{SCHEMA}.\1", statement)
+    return named.replace("?", "%s")
+
+
+_PLAIN = re.compile(r"[\w.,:\[\]-]*")
 
 
 def without_password(address: str) -> str:
-    """An address as it may be shown.
+    """An address as it may be shown: user, host and database, if nothing else can be in them.
 
     >>> without_password("postgresql://ann:secret@host/db?password=other")
     'postgresql://ann@host/db'
+    >>> without_password("postgresql://ann:12/secret@host/db")
+    'postgresql://...'
     """
+    hidden = "postgresql://..."
+    if address.count("@") > 1:
+        return hidden
     try:
         parts = urlsplit(address)
-        user = f"{parts.username}@" if parts.username else ""
-        host = parts.hostname or ""
-        port = f":{parts.port}" if parts.port else ""
+        user, host = parts.username or "", parts.netloc.rpartition("@")[2]
     except ValueError:
-        return "postgresql://..."
-    return urlunsplit((parts.scheme, f"{user}{host}{port}", parts.path, "", ""))
+        return hidden
+    shown = (user, host, parts.path.removeprefix("/"))
+    if not all(_PLAIN.fullmatch(part) for part in shown):
+        return hidden
+    return f"postgresql://{user}{'@' if user else ''}{host}{parts.path}"
 
 
 _stores: weakref.WeakSet[PostgresStore] = weakref.WeakSet()

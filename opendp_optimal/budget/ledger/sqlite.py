@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sqlite3
+import stat
 import threading
 import weakref
 from collections.abc import Iterator
@@ -19,16 +21,20 @@ __all__ = ["SqliteStore"]
 APPLICATION = 0x0DB0D9E7
 """Marks the file as a ledger, for ``file`` and for us."""
 NETWORKED = {
-    *("9p", "afs", "ceph", "cifs", "davfs", "fuse.glusterfs", "fuse.s3fs", "fuse.sshfs"),
-    *("glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "smb2", "smb3", "smbfs", "vboxsf"),
+    *("9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "drvfs", "gfs2", "glusterfs"),
+    *("gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "prl_fs", "pvfs2", "smb2"),
+    *("smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs", "wekafs"),
 }
-"""File systems that are shared by machines, where SQLite's locks and its log do not hold."""
+"""File systems that are shared by machines, where SQLite's locks and its log do not hold; those of
+the kind ``fuse.something`` are taken for such, too."""
+LOCAL_FUSE = {"fuse.fuse-overlayfs", "fuse.ntfs", "fuse.ntfs-3g", "fuse.exfat"}
 
 
 class SqliteStore:
     """Transactions on a file, for all threads and processes of one machine.
 
-    A process has one connection, opened when it is first needed; a forked process opens its own.
+    A process has one connection, opened when it is first needed. It is closed before a fork:
+    SQLite forgets what is locked in a child, whose writes would be lost.
     The generation of the ledger is noted in a second file beside it, so that an old copy put in
     the ledger's place is noticed.
 
@@ -37,56 +43,93 @@ class SqliteStore:
     """
 
     types: ClassVar = {"whole": "INTEGER", "bytes": "BLOB", "strict": " STRICT"}
+    for_update = ""
 
     def __init__(self, path: Path, timeout: float) -> None:
         """Open the file, or create it."""
-        self.path = path.absolute()
-        self.timeout = timeout
         self.address = str(path)
-        _refuse_networked(self.path.parent)
+        self.timeout = timeout
+        try:
+            self.path = path.resolve()
+        except (OSError, RuntimeError):
+            raise ValueError(f"address ({self.address!r}) must be the path of a file") from None
         if not self.path.parent.is_dir():
-            raise ValueError(f"address ({str(path)!r}) must be in a folder that exists")
-        self._forget()
+            raise ValueError(f"address ({self.address!r}) must be in a folder that exists")
+        _refuse_networked(self.path.parent)
+        self._lock = threading.Lock()
+        self._held = False
+        self._open: sqlite3.Connection | None = None
+        self._beside: int | None = None
+        self._file: tuple[int, int] | None = None
         _stores.add(self)
         with self._lock:
             self._connection()
 
-    def _forget(self) -> None:
-        """Begin anew in this process: a connection must not be used by two."""
-        self._lock = threading.Lock()
-        self._process = os.getpid()
-        self._open: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
+    def __del__(self) -> None:
+        """Close the connection with the ledger that used it."""
+        with suppress(Exception):
+            self._shut()
 
-    def after_fork(self) -> None:
-        """Leave the parent's connection alone, in the child."""
-        if self._open is not None:
+    def before_fork(self) -> None:
+        """Wait for the transaction of another thread to end, then close."""
+        self._held = self._lock.acquire(timeout=self.timeout)
+        if self._held:
+            self._shut()
+
+    def after_fork(self, *, child: bool) -> None:
+        """Go on, in the parent and in the child."""
+        if self._held and not child:
+            self._lock.release()
+        if not self._held and child and self._open is not None:
             # Never closed here: closing would let go of locks and files that are the parent's.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._open))
-        self._forget()
+            self._open, self._beside = None, None
+            _spoilt.add(self.path)
+        if child:
+            self._lock = threading.Lock()
+        self._held = False
 
     def _connection(self) -> sqlite3.Connection:
         if self._open is None:
-            try:
-                db = sqlite3.connect(
-                    self.path, timeout=self.timeout, isolation_level=None, check_same_thread=False
+            if self.path in _spoilt:
+                raise LedgerError(
+                    f"{self.address}: this process was forked in the middle of a charge; open the "
+                    "ledger in a new one"
                 )
-                db.execute("PRAGMA synchronous = FULL")
-                db.execute("PRAGMA fullfsync = ON")
-                mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-                mark = db.execute("PRAGMA application_id").fetchone()[0]
-                empty = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-                if mark == 0 and empty:
-                    db.execute(f"PRAGMA application_id = {APPLICATION}")
-            except sqlite3.Error as error:
-                raise self._failure(error) from None
-            if mode != "wal":
-                raise LedgerError(f"{self.address}: the file system does not support SQLite's log")
-            if mark not in (0, APPLICATION) or (mark == 0 and not empty):
-                db.close()
-                raise ValueError(f"address ({self.address!r}) must be a ledger, not another file")
-            self._open, self._file = db, _identity(self.path)
+            _check_file(self.path, self.address)
+            failure: Exception | None = None
+            try:
+                self._open = self._connected()
+            except (sqlite3.Error, OSError) as error:
+                failure = self._failure(error, "nothing was charged")
+            if failure is not None:
+                self._shut()
+                raise failure
+            assert self._open is not None
         return self._open
+
+    def _connected(self) -> sqlite3.Connection:
+        db = sqlite3.connect(
+            self.path, timeout=self.timeout, isolation_level=None, check_same_thread=False
+        )
+        try:
+            db.execute("PRAGMA synchronous = FULL")
+            db.execute("PRAGMA fullfsync = ON")
+            mark = db.execute("PRAGMA application_id").fetchone()[0]
+            empty = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if mark not in (0, APPLICATION) or (mark == 0 and not empty):
+                raise ValueError(f"address ({self.address!r}) must be a ledger, not another file")
+            if db.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+                raise LedgerError(f"{self.address}: the file system does not support SQLite's log")
+            if mark == 0:
+                db.execute(f"PRAGMA application_id = {APPLICATION}")
+            self._file = _identity(self.path)
+            name = f"{self.path}-generation"
+            self._beside = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except BaseException:
+            db.close()
+            raise
+        return db
 
     @contextmanager
     def preparing(self) -> Iterator[Transaction]:
@@ -94,9 +137,14 @@ class SqliteStore:
         with self.transaction(write=True) as change:
             yield change
 
+    def exists(self, look: Transaction) -> bool:
+        """Whether the tables are there."""
+        return bool(look.all("SELECT name FROM sqlite_master WHERE name = 'ledger_state'"))
+
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Transaction]:
         """All of the block, or nothing; on disk when it ends."""
+        failure: Exception | None = None
         with self._lock:
             db = self._connection()
             if _identity(self.path) != self._file:
@@ -104,19 +152,20 @@ class SqliteStore:
                     f"{self.address}: the file was replaced or removed while it was in use; what "
                     "was charged is in the old one"
                 )
+            told = "nothing was charged"
             try:
                 db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-            except sqlite3.Error as error:
-                raise self._failure(error) from None
-            try:
                 yield Transaction(db)
+                told = "nothing is released, what was being charged may have been"
                 db.execute("COMMIT")
             except sqlite3.Error as error:
                 self._undo(db)
-                raise self._failure(error) from None
+                failure = self._failure(error, told)
             except BaseException:
                 self._undo(db)
                 raise
+        if failure is not None:
+            raise failure from None
 
     @staticmethod
     def _undo(db: sqlite3.Connection) -> None:
@@ -127,35 +176,53 @@ class SqliteStore:
     def seen(self) -> int:
         """The generation that was noted beside the file."""
         try:
-            return int((self._beside.read_text(encoding="ascii") or "0").strip())
+            if self._beside is not None:
+                noted = os.pread(self._beside, 100, 0)
+            else:
+                noted = Path(f"{self.path}-generation").read_bytes()
+            return int(noted or b"0")
         except FileNotFoundError:
             return 0
         except (ValueError, OSError):
-            raise LedgerError(f"{self._beside.name} must hold a number: it is damaged") from None
+            raise LedgerError(
+                f"{self.address}-generation must hold a number: it is damaged"
+            ) from None
 
     def note_seen(self, generation: int) -> None:
         """Note a generation, within a transaction that writes: nobody else does so meanwhile."""
         try:
-            self._beside.write_text(f"{generation:020d}\n", encoding="ascii")
+            assert self._beside is not None
+            os.pwrite(self._beside, b"%020d\n" % generation, 0)
         except OSError as error:
             raise LedgerError(
-                f"{self._beside.name}: {error.strerror}; nothing was charged"
+                f"{self.address}-generation: {error.strerror}; nothing was charged"
             ) from None
 
-    @property
-    def _beside(self) -> Path:
-        return self.path.with_name(self.path.name + "-generation")
+    def note_committed(self, generation: int) -> None:
+        """Note the generation of a charge that counts, if that is possible."""
+        with self._lock, suppress(OSError, LedgerError):
+            if self._beside is not None and self.seen() < generation:
+                self.note_seen(generation)
 
-    def _failure(self, error: sqlite3.Error) -> Exception:
+    def _failure(self, error: Exception, told: str) -> Exception:
         text = str(error)
+        if isinstance(error, OSError):
+            return LedgerError(f"{self.address}: {error.strerror}; {told}")
         if "locked" in text or "busy" in text:
             return LedgerError(
                 f"{self.address} is in use{_holder(self.path)} for more than {self.timeout:g} s; "
-                "nothing was charged"
+                f"{told}"
             )
         if "not a database" in text or "malformed" in text:
             return ValueError(f"address ({self.address!r}) must be a ledger: {text}")
-        return LedgerError(f"{self.address}: {text}; nothing was charged")
+        return LedgerError(f"{self.address}: {text}; {told}")
+
+    def _shut(self) -> None:
+        if self._open is not None:
+            self._open.close()
+        if self._beside is not None:
+            os.close(self._beside)
+        self._open, self._beside = None, None
 
     def where(self) -> tuple[str, float]:
         """The address and the time to wait, for a copy."""
@@ -164,9 +231,7 @@ class SqliteStore:
     def close(self) -> None:
         """Close this process's connection; the next use opens another."""
         with self._lock:
-            if self._open is not None:
-                self._open.close()
-            self._open = None
+            self._shut()
 
 
 class Transaction:
@@ -182,15 +247,26 @@ class Transaction:
 
 
 _stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
+_spoilt: set[Path] = set()
+"""Files that this process may not open: it was forked while another thread used them."""
 
 
-def _after_fork() -> None:
+def _before_fork() -> None:
     for store in list(_stores):
-        store.after_fork()
+        store.before_fork()
+
+
+def _after_fork(child: bool) -> None:
+    for store in list(_stores):
+        store.after_fork(child=child)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=lambda: _after_fork(False),
+        after_in_child=lambda: _after_fork(True),
+    )
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -201,20 +277,33 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+def _check_file(path: Path, address: str) -> None:
+    """Refuse what is no file, or one with two names, which would have two logs."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise LedgerError(f"{address}: {error.strerror}; nothing was charged") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"address ({address!r}) must be the path of a file")
+    if found.st_nlink > 1:
+        raise ValueError(f"address ({address!r}) must be a file with one name, without hard links")
+
+
 def _refuse_networked(folder: Path) -> None:
     """Refuse a folder that other machines can write to, where that can be told (Linux)."""
     try:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return
-    real = folder.resolve()
     best, kind = -1, ""
     for line in mounts.splitlines():
         _, place, system, *_ = line.split(" ")
-        root = Path(place.encode().decode("unicode_escape"))
-        if real.is_relative_to(root) and len(root.parts) >= best:
+        root = Path(re.sub(r"\\(0\d\d|1\d\d)", lambda found: chr(int(found[1], 8)), place))
+        if folder.is_relative_to(root) and len(root.parts) >= best:
             best, kind = len(root.parts), system
-    if kind in NETWORKED:
+    if kind in NETWORKED or (kind.startswith("fuse.") and kind not in LOCAL_FUSE):
         raise ValueError(
             f"address ({str(folder)!r}) must not be on a network file system ({kind}): SQLite "
             "cannot keep a budget there; use PostgreSQL"

@@ -35,8 +35,7 @@ def postgres(server):
 
     address = server.get_uri()
     with psycopg.connect(address, autocommit=True) as db:
-        for table in ("state", "budgets", "log", "requests", "columns"):
-            db.execute(f"DROP TABLE IF EXISTS ledger_{table}")
+        db.execute("DROP SCHEMA IF EXISTS opendp_optimal CASCADE")
     return address
 
 

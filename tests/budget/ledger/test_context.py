@@ -1,5 +1,6 @@
 """Contexts behind a ledger: every release is charged first, requests are answered once."""
 
+import numpy as np
 import opendp.prelude as dp
 import polars as pl
 import pytest
@@ -94,6 +95,32 @@ def test_a_request_is_answered_once(ledger, context):
     assert ask(request="2026-12") != first
 
 
+def test_questions_that_cannot_be_told_apart_are_not_stored(ledger, context):
+    """Functions of a user look the same: nothing is answered in their place, or charged."""
+    dp.enable_features("honest-but-curious")
+    space = FLOATS, dp.symmetric_distance()
+    same = dp.t.make_user_transformation(*space, *space, lambda rows: rows, lambda d: d)
+    count = dp.t.make_count(*space) >> dp.m.then_laplace(10.0)
+    asking = context.query(request="mine")._context
+    for odd in (same >> count, count >> (lambda answer: answer + 1)):
+        with pytest.raises(ValueError, match="told from others"):
+            asking(dp.c.make_approximate(odd))
+    assert ledger.remaining("census")[0] == 2.0
+    both = dp.c.make_approximate(dp.c.make_composition([count, count]))
+    assert asking(both) == asking(both)
+    assert ledger.remaining("census")[0] == pytest.approx(1.8)
+
+
+def test_compositors_under_approximate_concentrated_privacy(ledger):
+    """There they compose one after the other only, which nobody can see to over processes."""
+    ledger.create("a", rho=1.0, delta=1e-6)
+    context = ledger.context("a", data=[1.0], privacy_unit=ONE, domain=FLOATS)
+    for split in ({"split_evenly_over": 2}, {}):
+        with pytest.raises(ValueError, match="compositor"):
+            context.query(rho=0.5, delta=0.0).compositor(**split).release()
+    assert ledger.remaining("a")[0] == 1.0
+
+
 @pytest.mark.parametrize("limit", [{"epsilon": 1.0}, {"rho": 1.0}, {"rho": 1.0, "delta": 1e-6}])
 def test_every_measure(ledger, limit):
     ledger.create("a", **limit)
@@ -109,14 +136,16 @@ def test_polars_queries_are_charged_and_stored(ledger):
     frame = pl.LazyFrame({"town": ["a", "b"] * 50})
     margins = [dp.polars.Margin(by=[], max_length=1000)]
     context = ledger.context("census", data=frame, privacy_unit=ONE, margins=margins)
-    context.query(epsilon=0.5, delta=0.0).select(dp.len(signed=True)).release().collect()
+    context.query(epsilon=0.5, delta=0.0).select(dp.len(signed=True, scale=2.0)).release().collect()
     assert ledger.remaining("census")[0] == 1.5
 
-    def ask():
+    def ask(scale=2.0):
         query = context.query(epsilon=0.5, delta=0.0, request="towns")
-        return query.select(dp.len(signed=True)).release().collect()
+        return query.select(dp.len(signed=True, scale=scale)).release().collect()
 
     assert ask().equals(ask())
+    with pytest.raises(ValueError, match="another question"):
+        ask(scale=2.5)
     assert ledger.remaining("census")[0] == 1.0
 
 
@@ -125,13 +154,17 @@ def test_another_unit_is_refused(ledger, context):
         ledger.context(
             "census", data=[1.0], privacy_unit=dp.unit_of(contributions=2), domain=FLOATS
         )
+    with pytest.raises(ValueError, match="positive distance"):
+        ledger.context(
+            "census", data=[1.0], privacy_unit=dp.unit_of(contributions=0), domain=FLOATS
+        )
+    again = dp.symmetric_distance(), np.int64(1)
+    ledger.context("census", data=[1.0], privacy_unit=again, domain=FLOATS)
     with pytest.raises(ValueError, match="no budget"):
         ledger.context("other", data=[1.0], privacy_unit=ONE, domain=FLOATS)
 
 
 def test_answers_come_back_as_they_were():
-    import numpy as np
-
     values = [None, True, 2**70, -0.1, float("inf"), "a", [1, (2.5, "b")], {"k": [1.5]}]
     for value in values:
         assert from_bytes(to_bytes(value)) == value

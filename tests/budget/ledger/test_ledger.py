@@ -21,6 +21,7 @@ from opendp_optimal.budget.ledger import open_ledger
 from opendp_optimal.budget.ledger.postgres import without_password
 from opendp_optimal.errors import BudgetError, LedgerError
 from tests.budget.ledger.conftest import stop_at_once
+from tests.budget.ledger.writers import Writers
 
 pytestmark = pytest.mark.process  # servers, writers that are killed, forks
 
@@ -138,33 +139,14 @@ def test_threads_cannot_spend_twice(ledger):
     ledger.verify()
 
 
-SPEND = """
-import sys
-from opendp_optimal.budget.ledger import open_ledger
-from opendp_optimal.errors import BudgetError
-ledger, paid = open_ledger(sys.argv[1]), 0
-for _ in range(int(sys.argv[2])):
-    try:
-        ledger.charge("a", epsilon=1 / 64)
-    except BudgetError:
-        continue
-    print("released", flush=True)
-"""
-
-
-def spenders(address, count, times):
-    return [
-        subprocess.Popen(
-            [sys.executable, "-c", SPEND, address, str(times)], stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(count)
-    ]
-
-
 def test_processes_cannot_spend_twice(ledger, address):
     ledger.create("a", epsilon=1.0)
-    released = [p.communicate()[0].count("released") for p in spenders(address, 8, 12)]
-    assert sum(released) == 64
+    writers = Writers(address)
+    writers.start(8)
+    while writers.refused < 16:
+        writers.read()
+    writers.end()
+    assert writers.told == 1 << 40
     assert ledger.remaining("a") == 0.0
     ledger.verify()
 
@@ -190,17 +172,17 @@ def test_a_fork_in_the_middle(ledger):
 def test_killed_processes(ledger, address):
     """Prices of what was released <= charged <= limit, and the log is whole."""
     ledger.create("a", epsilon=1000.0)
-    released, kills = 0, 0
-    for _ in range(5):  # each a start of four processes
-        running = spenders(address, 4, 10_000)
-        released += sum(p.stdout.readline().count("released") for p in running)
-        for process in running:
-            process.kill()
-        kills += len(running)
-        released += sum(p.communicate()[0].count("released") for p in running)
-    assert kills == 20
+    writers = Writers(address)
+    writers.start(8)
+    for _ in range(20):
+        enough = writers.released + 4
+        while writers.released < enough:
+            writers.read()
+        writers.kill()
+        writers.start()
+    writers.end()
     charged = ledger.budget("a").spent.main
-    assert 0 < released * 2**34 <= charged <= 1000 * 2**40
+    assert 80 << 34 <= writers.told <= charged <= 1000 << 40
     ledger.verify()
 
 
@@ -396,7 +378,7 @@ def test_passwords_are_never_shown(postgres, tmp_path):
     with pytest.raises(LedgerError) as caught:
         open_ledger(secret, timeout=1.0)
     assert "pa55word" not in repr(caught.value)
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
     ledger = open_ledger(postgres)
     ledger.create("a", epsilon=1.0)
     shown = repr(ledger) + json.dumps([e.detail for e in ledger.log()])
