@@ -9,6 +9,8 @@ import opendp_optimal  # noqa: F401 (enrols .optimal())
 from opendp_optimal.budget.ledger import open_ledger
 from opendp_optimal.budget.ledger.answers import from_bytes, to_bytes
 from opendp_optimal.errors import BudgetError
+from opendp_optimal.measure._opendp import inner_query
+from opendp_optimal.measure.anatomy import spaces
 
 dp.enable_features("contrib")
 
@@ -136,16 +138,17 @@ def test_polars_queries_are_charged_and_stored(ledger):
     frame = pl.LazyFrame({"town": ["a", "b"] * 50})
     margins = [dp.polars.Margin(by=[], max_length=1000)]
     context = ledger.context("census", data=frame, privacy_unit=ONE, margins=margins)
-    context.query(epsilon=0.5, delta=0.0).select(dp.len(signed=True, scale=2.0)).release().collect()
+    query = context.query(epsilon=0.5, delta=0.0, request="towns").select(dp.len(signed=True))
+    count = query.resolve()  # OpenDP searches for the scale, for seconds
+    context(count).collect()
     assert ledger.remaining("census")[0] == 1.5
-
-    def ask(scale=2.0):
-        query = context.query(epsilon=0.5, delta=0.0, request="towns")
-        return query.select(dp.len(signed=True, scale=scale)).release().collect()
-
-    assert ask().equals(ask())
+    asking = inner_query(query)._context
+    assert asking(count).collect().equals(asking(count).collect())
+    assert ledger.remaining("census")[0] == 1.0
+    plan = object.__getattribute__(query, "polars_plan")
+    other = dp.m.make_private_lazyframe(*spaces(count), plan, global_scale=4.5)
     with pytest.raises(ValueError, match="another question"):
-        ask(scale=2.5)
+        asking(other)
     assert ledger.remaining("census")[0] == 1.0
 
 
