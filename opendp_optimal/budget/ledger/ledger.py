@@ -304,9 +304,12 @@ class Ledger:
         :param name: of a data set
         """
         if name is not None:
-            self.budget(name)
+            _check_name(name)
         with self._reading() as look:
-            return tables.entries(look, name)
+            found = tables.entries(look, name)
+        if name is not None and not found:
+            raise ValueError(f"name ({name!r}) is not in this ledger")
+        return found
 
     def verify(self) -> int:
         """Check that the log is whole, and that budgets, answers and columns are what it says.
