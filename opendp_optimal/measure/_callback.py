@@ -183,6 +183,11 @@ def number_callback(function: Callable[[Any], Any], carrier: str, result: str) -
     :param carrier: OpenDP's name of the type it takes; one of ``NUMBERS``.
     :param result: OpenDP's name of the type it returns; one of ``NUMBERS``.
     """
+    return _callback(_number(function, carrier, result))
+
+
+def _number(function: Callable[[Any], Any], carrier: str, result: str) -> Callable[[int], int]:
+    """The short way."""
     kind, result_kind, result_name = ATOM_MAP[carrier], ATOM_MAP[result], result.encode()
 
     def serve(argument: int) -> int:
@@ -202,7 +207,7 @@ def number_callback(function: Callable[[Any], Any], carrier: str, result: str) -
         packed: int = _result_ok(given.ok)
         return packed
 
-    return _callback(serve)
+    return serve
 
 
 class _Borrowed(AnyObjectPtr):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -12,6 +13,7 @@ from opendp_optimal.exact.numbers import float_up
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import make_measurement, require_features
 from opendp_optimal.measure.facts import Facts, record_text, remember
+from opendp_optimal.measure.guarantee import group
 from opendp_optimal.measure.noise import LossLike, target_of
 from opendp_optimal.measure.release import make_direct
 from opendp_optimal.measure.space import INTEGER_RANGES, Space, space_of
@@ -43,7 +45,8 @@ def make_optimal_bounded_noise(
 
     Answers outside the range count as its nearer end, and releases stay within it. The table it
     draws from has two exact proofs: that the release is (epsilon, delta)-private, and how far its
-    expected loss can be from that of any other mechanism.
+    expected loss can be from that of any other mechanism. The privacy map answers every distance,
+    beyond ``d_in`` by group privacy.
 
     :param input_domain: atoms of any float or integer type; floats must exclude NaN.
     :param input_metric: ``absolute_distance``.
@@ -160,16 +163,15 @@ def _range(
 def _privacy_map(
     space: Space, table: BoundedTable, d_in: Any
 ) -> Callable[[Any], tuple[float, float]]:
-    """(epsilon, delta) at every distance up to the designed one: delta falls with distance."""
+    """(epsilon, delta) at every distance: delta falls with distance, and groups pay for a crowd."""
     everything = Fraction(d_in) >= table.problem.width
     known: dict[int, float] = {}
 
     def pair(d: Any) -> tuple[float, float]:
         distance = space.distance(d)
         if d > d_in and not everything:
-            raise ValueError(
-                f"d_in ({d!r}) must be at most {d_in!r}, the distance this was designed for"
-            )
+            hops = math.ceil(distance / space.distance(d_in))
+            return group(table.epsilon, table.delta, hops)
         if distance == 0:
             return 0.0, 0.0
         if distance >= table.problem.reach:

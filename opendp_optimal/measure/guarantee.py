@@ -18,11 +18,18 @@ Four arguments are known here; a space that fits none of them is refused.
     Integer vectors at l1 distance n are joined by n steps of size 1 in single coordinates. Each
     step is (e, d)-private, so n of them are (n e, d (exp(n e) - 1) / (exp(e) - 1))-private (group
     privacy).
+
+Beyond the distance it was designed for, a release is as private as group privacy says: values that
+are further apart are joined by hops of that distance. Where a caller promised how many coordinates
+change, each hop changes as many. Floats get noise for a distance that is larger than ``d_in`` by a
+part of ``2**-16``: the sensitivity that a pipeline states is often a little above the number that
+was in somebody's mind, and no comparison here has a tolerance.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -86,10 +93,7 @@ def design_for(
     >>> design_for(histogram, 2, 1.0, 1e-6).argument
     'steps'
     """
-    distance = space.distance(d_in)
-    if distance == 0:
-        least = "at least 1 for integer data" if space.integer else "greater than 0"
-        raise ValueError(f"d_in ({d_in!r}) must be {least}")
+    distance = designed_distance(space, d_in)
     if not space.vector:
         if changed is not None:
             raise ValueError(f"changed ({changed!r}) is for vectors; the input domain is scalar")
@@ -117,6 +121,33 @@ def design_for(
     )
 
 
+MARGIN = Fraction(1, 2**16)
+"""Noise on floats hides changes that are larger than ``d_in`` by this part of it."""
+
+
+def designed_distance(space: Space, d_in: Any) -> Fraction:
+    """Return the largest distance that noise designed for ``d_in`` hides at its price.
+
+    :param space: integers move by whole steps: there the distance is ``d_in``, rounded down.
+    :param d_in: the distance to design for.
+    :raises ValueError: if nothing can change.
+
+    >>> float(designed_distance(Space("f64", "absolute"), 100.0))
+    100.00152587890625
+    """
+    distance = space.distance(d_in)
+    if distance == 0:
+        least = "at least 1 for integer data" if space.integer else "greater than 0"
+        raise ValueError(f"d_in ({d_in!r}) must be {least}")
+    if space.integer:
+        return distance
+    if space.carrier == "f32":  # OpenDP hands distances over as floats of the data's type
+        near = np.float32(d_in)
+        distance = max(distance, Fraction(float(near))) if np.isfinite(near) else distance
+    wide = distance * (1 + MARGIN)
+    return wide if wide > sys.float_info.max else Fraction(float_up(wide))
+
+
 def coordinates(space: Space, d_in: Any, changed: int | None) -> int | None:
     """Return how many coordinates can differ at ``d_in``; None if nothing bounds them."""
     if changed is not None and (
@@ -142,8 +173,13 @@ def proved(space: Space, d_in: Any, changed: int) -> bool:
 def _geometric_up(epsilon: float, count: int) -> Fraction:
     """Return an upper bound on the sum of exp(i * epsilon) over i < count."""
     one = 1 << BITS
+    total = float_up(count * Fraction(epsilon))
+    if total > LARGEST_EPSILON:
+        # No delta is below 2**-1074: from 2**1100 on, all that matters is that it is large.
+        power = math.ceil(min(1.5 * total, 1100.0))  # e < 2**1.5
+        return count * Fraction(2) ** power
     low, _ = exp_bounds(epsilon)
-    _, high = exp_bounds(float_up(count * Fraction(epsilon)))
+    _, high = exp_bounds(total)
     if low > one:
         return Fraction(high - one, low - one)
     return Fraction(high, one) * count  # epsilon is 0, or too small to tell from it
@@ -151,7 +187,7 @@ def _geometric_up(epsilon: float, count: int) -> Fraction:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """The exact privacy of a release, for every distance up to the one it was designed for.
+    """The exact privacy of a release, for every distance.
 
     ``d_in``, ``epsilon`` and ``delta`` are the designed distance and its cost, ``changed`` the
     bound on changed coordinates that the caller gave.
@@ -169,12 +205,17 @@ class Guarantee:
     def pair(self, d_in: Any) -> tuple[float, float]:
         """Return (epsilon, delta) at a distance: epsilon as small as delta allows.
 
-        :raises ValueError: beyond the designed distance.
+        ``d_out`` from the designed distance on, up to a little more; group privacy beyond.
         """
-        shift, copies = self._moved(d_in)
+        shift, copies, hops = self._moved(d_in)
         if copies == 0:
             return 0.0, 0.0
-        if shift == self._moved(self.d_in)[0] and copies == self.design.copies:
+        if hops > 1:
+            return group(self.epsilon, self.delta, hops)
+        if copies > self.design.copies:
+            return self.design.total(self.design.epsilon, self.design.delta, copies)
+        whole = self.space.distance(d_in) >= self.space.distance(self.d_in)
+        if whole and copies == self.design.copies:
             return self.epsilon, self.delta
         each = _point(self.table, self.design.delta, shift)
         epsilon, delta = self.design.total(*each, copies)
@@ -182,16 +223,17 @@ class Guarantee:
 
     def curve(self, d_in: Any) -> Callable[[float], float]:
         """Return the privacy profile at a distance, epsilon -> delta, rounded up."""
-        shift, copies = self._moved(d_in)
+        shift, copies, hops = self._moved(d_in)
 
         def delta_of(epsilon: float) -> float:
             if not epsilon >= 0:
                 raise ValueError("epsilon must be a number that is at least 0")
             if copies == 0:
                 return 0.0
-            each = self.design.share(min(epsilon, LARGEST_EPSILON), copies)
+            hop = float_down(Fraction(min(epsilon, LARGEST_EPSILON * hops)) / hops)
+            each = self.design.share(hop, copies)
             delta = self.table.delta_at(each, shift)
-            return self.design.total(each, delta, copies)[1]
+            return group(hop, self.design.total(each, delta, copies)[1], hops)[1]
 
         return delta_of
 
@@ -213,23 +255,41 @@ class Guarantee:
         law = Tabulated(_chances(table), cell, width, table.atom / table.total, whole)
         return law.rounded() if self.space.integer and not whole else law
 
-    def _moved(self, d_in: Any) -> tuple[Any, int]:
-        """Return the table's shift at a distance, and the number of releases or steps."""
+    def _moved(self, d_in: Any) -> tuple[Any, int, int]:
+        """Return the table's shift at a distance, the releases or steps, and the hops of those."""
         distance = self.space.distance(d_in)
-        if d_in > self.d_in:
-            raise ValueError(
-                f"d_in ({d_in!r}) must be at most {self.d_in!r}, the distance this was designed for"
-            )
         if distance == 0:
-            return 0, 0
+            return 0, 0, 1
         if self.design.argument == "steps":
-            return 1, self.space.unit_steps(d_in)
+            return 1, self.space.unit_steps(d_in), 1
+        if distance > self.design.sensitivity or self._unit_hops(d_in) > 1:
+            hops = max(2, math.ceil(distance / self.design.sensitivity), self._unit_hops(d_in))
+            return None, self.design.copies, hops
         copies = 1
         if self.design.argument == "composition":
             copies = coordinates(self.space, d_in, self.changed) or 1
         if self.table.kind == "integer":
-            return int(distance), copies
-        return self.grid.shift(distance), copies
+            return int(distance), copies, 1
+        return self.grid.shift(distance), copies, 1
+
+    def _unit_hops(self, d_in: Any) -> int:
+        """The hops where one coordinate moves by 1, for the reason that so does the vector."""
+        single = self.design.argument == "single" and self.space.size != 1
+        if single and self.changed != 1 and self.space.integer and self.space.norm != "linf":
+            return self.space.unit_steps(d_in)
+        return 1
+
+
+def group(epsilon: float, delta: float, hops: int) -> tuple[float, float]:
+    """Return what group privacy says of a number of hops of (epsilon, delta), rounded up.
+
+    >>> group(0.5, 0.0, 3)
+    (1.5, 0.0)
+    """
+    if hops == 1:
+        return epsilon, delta
+    total = float_up(Fraction(delta) * _geometric_up(epsilon, hops)) if delta else 0.0
+    return float_up(hops * Fraction(epsilon)), min(1.0, total)
 
 
 LARGEST_EPSILON = 60.0

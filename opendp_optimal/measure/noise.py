@@ -50,7 +50,9 @@ def make_optimal_noise(
 
     The noise is drawn from a table with two exact proofs: that it is (epsilon, delta)-private,
     and how far its expected loss can be from that of any other additive mechanism. The privacy
-    map answers every distance up to ``d_in``, exactly, and refuses larger ones.
+    map answers every distance: below ``d_in`` by the table's own profile, beyond it by group
+    privacy. On floats the noise is made for a distance that is larger than ``d_in`` by a part of
+    2^-16, and the map answers ``d_out`` up to exactly that.
 
     Scalars of any float or integer type with the absolute distance. Vectors where a proof exists:
     when one coordinate moves (integers with ``d_in`` of 1, or ``changed=1``), integers with the

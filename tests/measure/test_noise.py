@@ -75,11 +75,56 @@ def test_large_integer_sensitivity_uses_a_real_table() -> None:
     assert isinstance(meas(7), int)
 
 
-@pytest.mark.parametrize("beyond", [1.0000000000000002, 2.0, 1e300])
-def test_larger_distances_are_refused(beyond: float) -> None:
-    meas = make_optimal_noise(*FLOAT, 1.0, (1.0, 1e-6))
-    with pytest.raises(OpenDPException, match=r"d_in .*at most 1.0"):
-        meas.map(beyond)
+def test_larger_distances_are_groups() -> None:
+    meas = make_optimal_noise(*FLOAT, 100.0, (1.0, 1e-6))
+    last = 100.0 + 100.0 / 2**16
+    for d in (100.0, math.nextafter(100.0, 200.0), 100.00000093, last):
+        assert meas.map(d) == (1.0, 1e-6)
+    for d in (math.nextafter(last, 200.0), 200.0, 2 * last):
+        epsilon, delta = meas.map(d)
+        assert epsilon == 2.0
+        assert 1e-6 * (1 + math.e) <= delta < 1.0001e-6 * (1 + math.e)
+    assert meas.map(1e300)[1] == 1.0
+    pure = make_optimal_noise(*INT, 3, 0.5)
+    assert [pure.map(d) for d in (3, 4, 6, 7, 3000)] == [0.5, 1.0, 1.0, 1.5, 500.0]
+
+
+def test_the_curve_of_a_group_is_above_its_point() -> None:
+    mine = make_optimal_noise(*FLOAT, 1.0, (1.0, 1e-3)).guarantee
+    for d in (1.5, 2.0, 5.0):
+        epsilon, delta = mine.pair(d)
+        assert mine.curve(d)(epsilon) == pytest.approx(delta, rel=1e-3)
+        assert mine.curve(d)(epsilon) <= delta
+        assert mine.curve(d)(0.0) > mine.curve(1.0)(0.0)
+
+
+@pytest.mark.parametrize("d_in", [0.1, 1 / 3, 1e-42, 1e-30, 16777217.0, 3e38])
+def test_f32_answers_its_own_distance(d_in: float) -> None:
+    space = dp.atom_domain(T="f32", nan=False), dp.absolute_distance(T="f32")
+    epsilon, delta = make_optimal_noise(*space, d_in, (1.0, 1e-6)).map(d_in)
+    assert (1 - 1e-5, 1e-6) < (epsilon, delta) <= (1.0, 1e-6)
+
+
+def test_histograms_of_groups() -> None:
+    for metric, steps in ((dp.l1_distance(T=int), 3), (dp.l2_distance(T=int), 9)):
+        meas = make_optimal_noise(dp.vector_domain(dp.atom_domain(T=int)), metric, 1, 0.5)
+        assert meas.map(1) == 0.5
+        assert meas.map(3) == 0.5 * steps
+    many = make_optimal_noise(
+        dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int), 4, (1.0, 1e-6)
+    )
+    assert many.map(4) == (1.0, 1e-6)
+    assert many.map(8)[0] == 2.0
+
+
+def test_an_odometer_takes_optimal_noise() -> None:
+    counts = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
+    odometer = dp.c.make_fully_adaptive_composition(*counts, dp.max_divergence())
+    queryable = odometer([1] * 50)
+    count = counts >> dp.t.then_count()
+    queryable(count >> then_optimal_noise(1, 0.5))
+    assert queryable.privacy_loss(1) == 0.5
+    assert queryable.privacy_loss(3) == 1.5
 
 
 @pytest.mark.parametrize(("space", "one"), [(FLOAT, 1.0), (INT, 1)])

@@ -195,7 +195,8 @@ def test_designs():
     def of(*space, d_in=1, changed=None):
         return design_for(Space(*space), d_in, 1.0, 1e-3, changed)
 
-    assert of("f64", "absolute", d_in=0.5) == Design("scalar", 1.0, 1e-3, Fraction(1, 2))
+    wide = 1 + Fraction(1, 2**16)
+    assert of("f64", "absolute", d_in=0.5) == Design("scalar", 1.0, 1e-3, wide / 2)
     assert of("i32", "absolute", d_in=2.9) == Design("scalar", 1.0, 1e-3, Fraction(2))
     assert of("i32", "l1").argument == "single"
     assert of("f64", "l1", d_in=0.5, changed=1).argument == "single"
@@ -207,7 +208,7 @@ def test_designs():
     assert of("i32", "l2", d_in=2).copies == 4
     together = of("f64", "linf", 5, d_in=0.5, changed=3)
     assert (together.argument, together.copies) == ("composition", 3)
-    assert together.sensitivity == Fraction(1, 2)
+    assert together.sensitivity == wide / 2
     assert 3 * Fraction(together.epsilon) <= 1
     assert 3 * Fraction(together.delta) <= Fraction(1e-3)
     assert 3 * Fraction(math.nextafter(together.delta, 1)) > Fraction(1e-3)
@@ -260,7 +261,7 @@ def test_coordinates():
     assert coordinates(Space("i32", "l1", 2), 3, 5) == 2
     assert coordinates(Space("f64", "l1", 0), 1.0, None) == 1
     assert design_for(Space("f64", "linf", 0), 1.0, 1.0, 1e-3) == Design(
-        "single", 1.0, 1e-3, Fraction(1)
+        "single", 1.0, 1e-3, 1 + Fraction(1, 2**16)
     )
 
 
@@ -285,9 +286,10 @@ def test_the_map_of_an_integer():
         assert epsilon == min(1.0, INTEGER.epsilon_at(1e-2, int(d)))
         assert delta == 1e-2
         assert epsilon < 1
-    for too_far in (4, 3.5):
-        with pytest.raises(ValueError, match="designed for"):
-            mine.pair(too_far)
+    assert mine.pair(3.5) == (1.0, 1e-2)
+    assert mine.pair(6) == (2.0, pytest.approx(1e-2 * geometric(1.0, 2)))
+    assert mine.pair(7)[0] == 3.0
+    assert mine.pair(10**30) == (pytest.approx(10**30 / 3), 1.0)
     assert mine.curve(0)(0.3) == 0.0
     assert mine.curve(2)(0.3) == INTEGER.delta_at(0.3, 2)
     assert mine.curve(3)(1e9) == INTEGER.delta_at(60.0, 3)
@@ -320,8 +322,8 @@ def test_the_map_of_vectors():
     steps = Space("i32", "l1", 5)
     mine = guarantee(steps, INTEGER, 2, Design("steps", 0.5, 1e-3, Fraction(1), 2))
     assert mine.pair(2) == (1.0, 1e-2)
-    assert mine._moved(1) == (1, 1)
-    assert mine._moved(2) == (1, 2)
+    assert mine._moved(1) == (1, 1, 1)
+    assert mine._moved(2) == (1, 2, 1)
     several = Space("f64", "l1", 5)
     design = Design("composition", 0.5, 5e-3, Fraction(1), 2)
     mine = guarantee(several, REAL, 1.0, design, changed=2)
