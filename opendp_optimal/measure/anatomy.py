@@ -111,11 +111,12 @@ def _parts(part: Any) -> Iterable[Any]:
     return [part]
 
 
-def law_of(measurement: dp.Measurement) -> Law:
+def law_of(measurement: dp.Measurement, *, vectors: bool = False) -> Law:
     """Return the distribution of the noise that a measurement adds to one number.
 
     :param measurement: noise of this package, or OpenDP's Laplace, geometric or Gaussian noise;
         also behind transformations.
+    :param vectors: whether it may be noise on vectors; the law is that of each of their numbers.
     :raises ValueError: if it adds no noise of a known law, or something is done after it.
 
     >>> import opendp.prelude as dp
@@ -125,26 +126,28 @@ def law_of(measurement: dp.Measurement) -> Law:
     Geometric(rate=0.5)
     """
     last = chain_of(measurement)[-1]
-    made = facts_of(last).law
-    known = made() if made is not None else None
-    if known is None and isinstance(last, dp.Measurement):
-        known = _native_law(last)
+    known = None
+    if isinstance(last, dp.Measurement):
+        domain = spaces(last)[0]
+        if vectors and isinstance(domain, dp.VectorDomain):
+            domain = domain.element_domain
+        if isinstance(domain, dp.AtomDomain):
+            made = facts_of(last).law
+            known = made() if made is not None else _native_law(last, domain)
     if known is None:
+        where = "numbers" if vectors else "a single number"
         raise ValueError(
             "measurement must be optimised noise, or OpenDP's Laplace, geometric or Gaussian "
-            "noise, on a single number"
+            f"noise, on {where}"
         )
     return known
 
 
-def _native_law(measurement: dp.Measurement) -> Law | None:
+def _native_law(measurement: dp.Measurement, domain: dp.AtomDomain) -> Law | None:
     name, given = _made(measurement)
-    domain = spaces(measurement)[0]
-    carrier = str(getattr(domain, "carrier_type", ""))
+    carrier = str(domain.carrier_type)
     scale = given.get("scale", 0.0)
-    if not isinstance(domain, dp.AtomDomain) or carrier[:1] not in ("i", "u", "f"):
-        return None
-    if not scale > 0 or given.get("bounds"):
+    if carrier[:1] not in ("i", "u", "f") or not scale > 0 or given.get("bounds"):
         return None
     integer = carrier[0] != "f"
     if name in ("make_laplace", "make_geometric"):

@@ -75,9 +75,9 @@ class _Layout:
 
         return function
 
-    def law(self, noise: Law) -> Callable[[], Law] | None:
-        """Return what says the law of noise on one number; None for vectors."""
-        return None if self.space.vector else lambda: noise
+    def law(self, noise: Law) -> Callable[[], Law]:
+        """Return what says the law of noise on each number."""
+        return lambda: noise
 
     @property
     def output(self) -> str:

@@ -243,10 +243,8 @@ class Guarantee:
         work = self.table.weights.size
         return Profile(*self.pair(distance), self, distance, self.curve(distance), work)
 
-    def law(self) -> Tabulated | None:
-        """The distribution of the noise on one number; None for vectors."""
-        if self.space.vector:
-            return None
+    def law(self) -> Tabulated:
+        """The distribution of the noise on each number."""
         table = self.table
         whole = table.kind == "integer"
         unit = 1.0 if whole else float(self.design.sensitivity)

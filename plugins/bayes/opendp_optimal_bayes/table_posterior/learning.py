@@ -1,0 +1,282 @@
+"""From a released table to its posterior."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal.extend import chances, finite
+from opendp_optimal_bayes.table_posterior.distribution import BLOCK, Distributions, bin_chances
+from opendp_optimal_bayes.table_posterior.likelihood import Likelihood, mirrored
+from opendp_optimal_bayes.table_posterior.observed import Observed, read
+from opendp_optimal_bayes.table_posterior.posterior import Posterior, PosteriorWarning
+from opendp_optimal_bayes.table_posterior.prior import (
+    Lattice,
+    Prior,
+    bin_edges,
+    dictionary,
+    fit_prior,
+    places_of,
+)
+from opendp_optimal_bayes.table_posterior.structure import (
+    Likeness,
+    likeness,
+    predict,
+    predict_place,
+)
+from opendp_optimal_bayes.table_posterior.varying import place_nodes, varying_priors
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Progress = Callable[[str], None]
+
+FEW = 20.0
+"""As many cells as the mixing for few cells counts for."""
+LEAST_STRUCTURED = 500
+"""With fewer cells, which of them are alike is left out."""
+MEASURABLE = 10.0
+"""A total of fewer deviations of its noise is hardly measured."""
+_FAR = 20.0
+
+
+def posterior(
+    released: Any,
+    noise: Any,
+    *,
+    shape: tuple[int, ...] | None = None,
+    like: Any = None,
+    bounds: Any = (0, None),
+    prior: Any = None,
+    threshold: float | None = None,
+    progress: Progress | None = None,
+) -> Posterior:
+    """Learn from a released table how its true values are distributed, and what each one is.
+
+    It is post-processing: it costs no privacy. No random numbers are used.
+
+    :param released: the released numbers, a table with any number of axes; a tuple of tables for
+        several releases of the same table
+    :param noise: the measurement that released them, or the law of its noise; an array or a list
+        of as many as there are cells; a tuple, one for each of several releases
+    :param shape: of the table, if the numbers are a list of its cells
+    :param like: which cells are alike: ``"margins"`` (in the same row, column, ...),
+        ``"neighbours"`` (on a grid), an array of labels, an adjacency matrix (sparse, or of
+        booleans), or a predictor (an array of floats, such as a population); or a tuple of these
+    :param bounds: of the true values, either of which may be None
+    :param prior: chances of the true values, if they are known: of the whole numbers from the
+        lower bound on, or of equal parts between bounds; or the prior of another posterior.
+        Then nothing is fitted.
+    :param threshold: if cells were released only where the noisy value was at least this
+    :param progress: called with a line of text at each step
+
+    >>> from opendp_optimal.extend import known
+    >>> found = posterior([0, -1, 2, 0, 40, 1, -2, 0] * 20, known.Geometric(0.5))
+    >>> found.median[:5].tolist()
+    [0, 0, 0, 0, 40]
+    >>> found.gap < 1e-6
+    True
+    """
+    say = progress or (lambda text: None)
+    parts = None if prior is None or isinstance(prior, Prior) else _parts(prior)
+    observed = read(released, noise, shape, bounds, parts)
+    alike = None if like is None else likeness(like, observed.shape)
+    if prior is not None:
+        if like is not None or threshold is not None:
+            raise ValueError("prior is the whole prior: like and threshold must be None")
+        return _known(observed, prior if parts is None else parts)
+    _warn_of_total(observed)
+    if threshold is not None:
+        _check_threshold(observed, finite("threshold", threshold))
+    say(f"fitting a prior to {len(observed.likelihood)} distinct values")
+    free, summary, gap = _free(observed, threshold)
+    if alike is None or observed.size < LEAST_STRUCTURED:
+        return Posterior(observed, free, observed.index, None, summary, gap)
+    say("predicting cells from those that are alike")
+    if observed.lattice.low is None:
+        return _moved(observed, alike, free, summary, gap)
+    return _structured(observed, alike, free, summary, gap, threshold, say)
+
+
+def _warn_of_total(observed: Observed) -> None:
+    if observed.lattice.low is None:
+        return
+    total = float((observed.raw - observed.lattice.base).sum())
+    ratio = total / max(float(np.sqrt(observed.variance.sum())), 1e-300)
+    if ratio < MEASURABLE:
+        warnings.warn(
+            f"the total of the table is only {ratio:.1f} deviations of its noise: intervals may "
+            "hold fewer cells than they claim",
+            PosteriorWarning,
+            stacklevel=3,
+        )
+
+
+def _free(observed: Observed, threshold: float | None) -> tuple[Distributions, Prior, float]:
+    """The posterior without structure, its prior and the gap of the fit."""
+    lattice, likelihood = observed.lattice, observed.likelihood
+    low, high = int(likelihood.centre.min()), int(likelihood.centre.max())
+    margin = math.ceil(_FAR * lattice.noise)
+    places = None if lattice.whole else places_of(lattice, likelihood.centre[observed.index])
+    edges = bin_edges(lattice, low - margin, high + margin, places)
+    top = min(float(high - edges[0]) + 3.0 * lattice.noise, float(edges[-1] - edges[0]))
+    columns = dictionary(lattice, edges, top, places)
+    if threshold is not None:
+        columns = columns / (_shown(observed, edges, threshold) @ columns)
+    rows = _mixed(observed, edges, columns)
+    spike = lattice.low is not None and threshold is None
+    fit = fit_prior(rows, observed.counts, spike=spike)
+    found = columns @ fit.weights
+    found = found / found.sum()
+    every = np.arange(len(likelihood))
+    trust = observed.size / (observed.size + FEW)
+    free = Distributions(likelihood, edges, every, np.zeros_like(every), found[None], trust)
+    return free, _summary(lattice, edges, found), fit.gap
+
+
+def _mixed(observed: Observed, edges: Integers, columns: Floats) -> Floats:
+    """Chances of the distinct observations under each column."""
+    count = len(observed.likelihood)
+    out = np.empty((count, columns.shape[1]))
+    size = max(1, BLOCK // (len(edges) - 1))
+    for start in range(0, count, size):
+        at = np.arange(start, min(start + size, count))
+        out[at] = bin_chances(observed.likelihood, edges, at) @ columns
+    impossible = np.flatnonzero(~(out.max(axis=1) > 0))
+    if len(impossible):
+        cell = np.flatnonzero(observed.index == impossible[0])[0]
+        raise ValueError(
+            f"noise cannot have produced the released value {observed.raw[cell]:g} from a true "
+            "value within the bounds"
+        )
+    return out
+
+
+def _summary(lattice: Lattice, edges: Integers, found: Floats) -> Prior:
+    return Prior(lattice.values(edges[:-1]), lattice.values(edges[1:] - 1), found)
+
+
+def _check_threshold(observed: Observed, threshold: float) -> None:
+    if observed.law is None:
+        raise ValueError("threshold needs one release with the same noise for all cells")
+    if float(observed.raw.min()) < threshold:
+        raise ValueError(
+            f"threshold ({threshold:g}) must be at most the smallest released value, "
+            f"{observed.raw.min():g}"
+        )
+
+
+def _shown(observed: Observed, edges: Integers, threshold: float) -> Floats:
+    """The chance that a true value of each bin is released."""
+    assert observed.law is not None
+    points = np.linspace(edges[:-1], edges[1:] - 1, 9)
+    upper = mirrored(observed.law).cdf(observed.lattice.values(points) - threshold)
+    return np.asarray(np.maximum(np.asarray(upper).mean(axis=0), 1e-300))
+
+
+def _structured(
+    observed: Observed,
+    alike: Likeness,
+    free: Distributions,
+    summary: Prior,
+    gap: float,
+    threshold: float | None,
+    say: Progress,
+) -> Posterior:
+    """The posterior with a prior that varies with a predictor."""
+    lattice, edges = observed.lattice, free.edges
+    means = free.moments[0][observed.index] - edges[0]
+    released = (observed.raw - lattice.base) / lattice.unit - edges[0]
+    small = (summary.mean - lattice.base) / lattice.unit - float(edges[0])
+    predictor = predict(
+        alike, observed.shape, means, released, observed.variance / lattice.unit**2, small
+    )
+    nodes, nearest = place_nodes(predictor, float(edges[-2] - edges[0]))
+    count = len(observed.likelihood)
+    pairs, place, cells = np.unique(
+        nearest * count + observed.index, return_inverse=True, return_counts=True
+    )
+    node, seen = pairs // count, pairs % count
+    say(f"fitting priors at {len(nodes)} values of the predictor")
+    kept = free.chances
+    priors, worst = varying_priors(
+        kept,
+        edges,
+        free.priors[0],
+        nodes,
+        node,
+        seen,
+        cells.astype(np.float64),
+        None if threshold is None else _shown(observed, edges, threshold),
+    )
+    found = Distributions(observed.likelihood, edges, seen, node, priors, free.trust)
+    return Posterior(observed, found, place, None, summary, max(gap, worst))
+
+
+def _moved(
+    observed: Observed, alike: Likeness, free: Distributions, summary: Prior, gap: float
+) -> Posterior:
+    """The posterior of sums without a lower bound: of their distances from a prediction."""
+    lattice = observed.lattice
+    if lattice.high is not None:
+        raise ValueError("like needs a lower bound, or no bounds at all")
+    means = free.moments[0][observed.index]
+    released = (observed.raw - lattice.base) / lattice.unit
+    offset = np.rint(predict_place(alike, observed.shape, means, released)).astype(np.int64)
+    old = observed.likelihood
+    centre = old.centre[observed.index] - offset
+    kind = old.shape[observed.index]
+    pairs, index, counts = np.unique(
+        np.stack([kind, centre], axis=1), axis=0, return_inverse=True, return_counts=True
+    )
+    residual = Observed(
+        observed.shape,
+        observed.raw,
+        observed.variance,
+        observed.error,
+        lattice,
+        Likelihood(old.windows, pairs[:, 0], pairs[:, 1]),
+        index.ravel(),
+        counts.astype(np.float64),
+        observed.law,
+    )
+    found, _, worst = _free(residual, None)
+    return Posterior(observed, found, residual.index, offset, summary, max(gap, worst))
+
+
+def _parts(prior: Any) -> Floats:
+    array = np.asarray(prior)
+    if array.ndim != 1 or array.dtype.kind not in "iufO":
+        raise ValueError("prior must be a list of chances, or the prior of another posterior")
+    return np.array([float(p) for p in chances("prior", array.tolist())])
+
+
+def _known(observed: Observed, prior: Prior | Floats) -> Posterior:
+    """The posterior for a prior that is known."""
+    lattice = observed.lattice
+    if isinstance(prior, Prior):
+        starts = np.rint((prior.low - lattice.base) / lattice.unit).astype(np.int64)
+        last = int(np.rint((prior.high[-1] - lattice.base) / lattice.unit)) + 1
+        first, place = np.unique(starts, return_inverse=True)
+        masses = np.asarray(np.bincount(place, prior.chances), dtype=np.float64)
+        edges = np.append(first, max(last, int(first[-1]) + 1))
+        outside = lattice.low is not None and edges[0] < lattice.low
+        if outside or (lattice.high is not None and edges[-1] - 1 > lattice.high):
+            raise ValueError("prior must have its chances within the bounds")
+    else:
+        masses = prior
+        edges = np.arange(len(prior) + 1) * lattice.parts
+        if lattice.high is not None and lattice.whole and len(prior) != lattice.high + 1:
+            raise ValueError(
+                f"prior (of {len(prior)} chances) must have {lattice.high + 1}, one for each count"
+            )
+    every = np.arange(len(observed.likelihood))
+    _mixed(observed, edges, masses[:, None])
+    found = Distributions(
+        observed.likelihood, edges, every, np.zeros_like(every), masses[None], 1.0
+    )
+    return Posterior(observed, found, observed.index, None, _summary(lattice, edges, masses), 0.0)

@@ -1,0 +1,297 @@
+"""What was released: numbers and the law of their noise, read and checked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import opendp.prelude as dp
+from numpy.typing import NDArray
+
+from opendp_optimal.extend import fraction, known, law_of, loss_of
+from opendp_optimal_bayes.table_posterior.likelihood import Likelihood, Windows, window
+from opendp_optimal_bayes.table_posterior.prior import Lattice
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+LARGEST = 2.0**53
+"""Beyond it floats leave integers out."""
+_LARGEST_SUM = 2.0**900
+_WIDE = 64.0
+_FINE = 32.0
+_LARGEST_WINDOWS = 1 << 24
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A released table.
+
+    :param shape: of the table
+    :param raw: the released value of each cell; of several releases, their best average
+    :param variance: of the noise of each cell's raw value
+    :param error: mean size of the noise of each cell's raw value
+    :param lattice: where true values lie
+    :param likelihood: of the distinct observations
+    :param index: the distinct observation of each cell
+    :param counts: how many cells have each
+    :param law: of the noise, where it is the same for all
+    """
+
+    shape: tuple[int, ...]
+    raw: Floats
+    variance: Floats
+    error: Floats
+    lattice: Lattice
+    likelihood: Likelihood
+    index: Integers
+    counts: Floats
+    law: known.Law | None
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return len(self.index)
+
+
+def read_law(noise: Any) -> known.Law:
+    """The law of a noise.
+
+    :param noise: a law, or a measurement
+    """
+    if isinstance(noise, known.Law):
+        return noise
+    if isinstance(noise, dp.Measurement):
+        try:
+            return law_of(noise, vectors=True)
+        except ValueError as error:
+            raise ValueError(f"noise: {error}") from None
+    raise ValueError(f"noise ({noise!r}) must be a measurement or a law of opendp_optimal")
+
+
+def numbers(name: str, values: Any, shape: tuple[int, ...] | None) -> Floats:
+    """Released numbers as an array of floats.
+
+    :param name: what to call them in a message
+    :param values: the numbers
+    :param shape: to give them, if any
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{name} (of type {array.dtype}) must hold numbers")
+    out = np.asarray(array, dtype=np.float64)
+    if not np.isfinite(out).all():
+        raise ValueError(f"{name} must be finite: it holds {out[~np.isfinite(out)].flat[0]}")
+    if out.size == 0:
+        raise ValueError(f"{name} (of shape {array.shape}) must have at least one cell")
+    if shape is None:
+        return out.reshape(1) if out.ndim == 0 else out
+    wanted = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    if any(not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1 for n in wanted):
+        raise ValueError(f"shape ({shape!r}) must be whole numbers above 0")
+    if math.prod(wanted) != out.size:
+        raise ValueError(f"shape {wanted} has {math.prod(wanted)} cells, {name} has {out.size}")
+    return out.reshape(wanted)
+
+
+def read_bounds(bounds: Any, integer: bool) -> tuple[float | None, float | None]:
+    """Bounds of the true values.
+
+    :param bounds: (low, high), either of which may be None
+    :param integer: whether the values are counts
+    """
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+        raise ValueError(f"bounds ({bounds!r}) must be a pair (low, high)")
+    low, high = (None if b is None else fraction("bounds", b) for b in bounds)
+    if integer:
+        if low is None or low < 0:
+            raise ValueError(f"bounds ({bounds!r}): the lower bound of counts must be at least 0")
+        if low.denominator != 1 or (high is not None and high.denominator != 1):
+            raise ValueError(f"bounds ({bounds!r}) of counts must be whole numbers")
+    if low is not None and high is not None and not low < high:
+        raise ValueError(f"bounds ({bounds!r}): the lower one must be below the upper one")
+    ends = tuple(None if b is None else float(b) for b in (low, high))
+    if any(b is not None and abs(b) >= (LARGEST if integer else _LARGEST_SUM) for b in ends):
+        raise ValueError(f"bounds ({bounds!r}) must be below {'2^53' if integer else '2^900'}")
+    return ends[0], ends[1]
+
+
+def read(
+    released: Any,
+    noise: Any,
+    shape: tuple[int, ...] | None,
+    bounds: Any,
+    parts: Floats | None = None,
+) -> Observed:
+    """Read a release.
+
+    :param released: the numbers; a tuple of tables for several releases
+    :param noise: of all cells; an array or list of as many as cells; a tuple for several releases
+    :param shape: of the table, if the numbers are a list of its cells
+    :param bounds: of the true values
+    :param parts: chances of a known prior, if it is given so
+    """
+    several = isinstance(noise, tuple)
+    given = tuple(released) if several else (released,)
+    noises = noise if several else (noise,)
+    if several and (len(given) != len(noises) or not noises):
+        raise ValueError(f"noise has {len(noises)} releases, released has {len(given)}")
+    tables = [numbers("released", each, shape) for each in given]
+    if any(table.shape != tables[0].shape for table in tables):
+        raise ValueError(f"released: tables of shapes {[t.shape for t in tables]} must be alike")
+    laws: list[known.Law] = []
+    kinds = [_kinds(each, tables[0].shape, laws) for each in noises]
+    integer = laws[0].integer
+    if any(law.integer != integer for law in laws):
+        raise ValueError("noise must be of integers everywhere or of real numbers everywhere")
+    if integer and any((table != np.rint(table)).any() for table in tables):
+        raise ValueError("released must be whole numbers: the noise is one of integers")
+    second = np.array([law.expected_loss(loss_of("l2")) for law in laws])
+    first = np.array([law.expected_loss(loss_of("l1")) for law in laws])
+    low, high = read_bounds(bounds, integer)
+    largest = max(float(np.abs(table).max()) for table in tables)
+    if largest >= (LARGEST if integer else _LARGEST_SUM):
+        raise ValueError(f"released ({largest:g}) must be below {'2^53' if integer else '2^900'}")
+    lattice = _lattice(integer, low, high, np.sqrt(second), largest, parts)
+    points = [np.rint((table.ravel() - lattice.base) / lattice.unit) for table in tables]
+    whole = [each.astype(np.int64) for each in points]
+    likelihood, index, counts = _likelihood(laws, kinds, whole, lattice)
+    raw, variance, error = tables[0].ravel(), second[kinds[0]], first[kinds[0]]
+    if several:
+        weights = np.stack([second.max() / np.maximum(second[kind], 1e-300) for kind in kinds])
+        weights = weights / weights.sum(axis=0)
+        raw = (weights * np.stack([table.ravel() for table in tables])).sum(axis=0)
+        variance = (weights**2 * np.stack([second[kind] for kind in kinds])).sum(axis=0)
+        error = np.sqrt(2.0 / np.pi * variance)
+    return Observed(
+        tables[0].shape,
+        raw,
+        variance,
+        error,
+        lattice,
+        likelihood,
+        index,
+        counts,
+        laws[0] if len(laws) == 1 else None,
+    )
+
+
+def _kinds(noise: Any, shape: tuple[int, ...], laws: list[known.Law]) -> Integers:
+    """Which of the laws each cell has; new ones are added to them."""
+    if not isinstance(noise, list | np.ndarray):
+        law = read_law(noise)
+        place = _same(laws, law)
+        return np.full(math.prod(shape), place, dtype=np.int64)
+    cells = np.empty(len(noise), dtype=object) if isinstance(noise, list) else noise
+    if isinstance(noise, list):
+        cells[:] = noise
+    if cells.shape != shape and cells.size != math.prod(shape):
+        raise ValueError(f"noise (of shape {cells.shape}) must have one for each cell of {shape}")
+    known_by: dict[int, int] = {}
+    out = np.empty(cells.size, dtype=np.int64)
+    for at, each in enumerate(cells.ravel().tolist()):
+        if id(each) not in known_by:
+            known_by[id(each)] = _same(laws, read_law(each))
+        out[at] = known_by[id(each)]
+    return out
+
+
+def _same(laws: list[known.Law], law: known.Law) -> int:
+    """The place of a law among others, to which it is added if it is new."""
+    for place, each in enumerate(laws):
+        if each is law or (not isinstance(law, known.Tabulated) and each == law):
+            return place
+    laws.append(law)
+    return len(laws) - 1
+
+
+def _lattice(
+    integer: bool,
+    low: float | None,
+    high: float | None,
+    sigma: Floats,
+    largest: float,
+    parts: Floats | None,
+) -> Lattice:
+    """Counts as they are, unless the noise is wide; sums in parts of the noise."""
+    # Floats have no finer parts of the largest number than these.
+    parted = max(largest, *(abs(b) for b in (low, high) if b is not None), 0.0) * 2.0**-48
+    least = max(float(sigma.min()), parted, 1e-300)
+    unit = 2.0 ** math.floor(math.log2(least / _FINE))
+    each, shift = 1, 0.0
+    if integer and (parts is not None or least <= _WIDE):
+        unit = 1.0
+    elif parts is not None:
+        if low is None or high is None:
+            raise ValueError("prior (a list of chances of equal parts) needs both bounds")
+        width = (high - low) / len(parts)
+        each = max(1, math.ceil(width / unit))
+        unit = width / each
+        shift = unit / 2.0  # the middles of equal parts
+    base = low if low is not None else (high if high is not None else 0.0)
+    first = None if low is None else 0
+    last = None if high is None else round((high - base - 2.0 * shift) / unit - 0.5 * (unit > 1.0))
+    typical = math.sqrt(float((sigma**2).mean()) / 2.0) / unit
+    noise = min(typical, 4.0 * least / unit)
+    return Lattice(base + shift, unit, first, last, noise, integer, each)
+
+
+def _likelihood(
+    laws: list[known.Law], kinds: list[Integers], points: list[Integers], lattice: Lattice
+) -> tuple[Likelihood, Integers, Floats]:
+    """The likelihoods of the distinct observations, and where each cell finds its own."""
+    shapes = [window(law, lattice.unit) for law in laws]
+    radius = max(len(each) // 2 for each in shapes)
+    if radius * 2 * len(shapes) > _LARGEST_WINDOWS:
+        raise ValueError(f"noise: {len(laws)} laws as different as these are too many")
+    shapes = [np.pad(each, radius - len(each) // 2) for each in shapes]
+    codes = np.zeros(len(points[0]), dtype=np.int64)
+    for column in (*(kinds if len(laws) > 1 else ()), *points):
+        distinct, place = np.unique(column, return_inverse=True)
+        if codes.any():
+            _, codes = np.unique(codes * len(distinct) + place, return_inverse=True)
+        else:
+            codes = place
+    counts = np.bincount(codes)
+    example = np.empty(len(counts), dtype=np.int64)
+    example[codes] = np.arange(len(codes))
+    rows = np.stack([kind[example] for kind in kinds], axis=1)
+    seen = np.stack([each[example] for each in points], axis=1)
+    if len(points) == 1:
+        found = Likelihood(Windows(np.stack(shapes)), rows[:, 0], seen[:, 0])
+    else:
+        found = _combined(np.stack(shapes), rows, seen)
+    return found, codes, counts.astype(np.float64)
+
+
+def _combined(shapes: Floats, rows: Integers, seen: Integers) -> Likelihood:
+    """Products of likelihoods: one window for each pattern of laws and distances."""
+    radius = shapes.shape[1] // 2
+    away = np.arange(-radius, radius + 1)
+    inverse = 1.0 / np.maximum((shapes * away**2).sum(axis=1), 1e-300)
+    weight = inverse[rows]
+    mean = ((seen - seen[:, :1]) * weight).sum(axis=1) / weight.sum(axis=1)
+    centre = seen[:, 0] + np.rint(mean).astype(np.int64)
+    pattern, kind = np.unique(
+        np.concatenate([rows, seen - centre[:, None]], axis=1), axis=0, return_inverse=True
+    )
+    if pattern.shape[0] * shapes.shape[1] > _LARGEST_WINDOWS:
+        raise ValueError("noise: too many different combinations of releases for their width")
+    count = rows.shape[1]
+
+    def shifted(at: int) -> Floats:
+        place = away[None, :] - pattern[:, count + at, None] + radius
+        inside = (place >= 0) & (place <= 2 * radius)
+        found = shapes[pattern[:, at, None], np.clip(place, 0, 2 * radius)]
+        return np.asarray(np.where(inside, found, 0.0))
+
+    product = reduce(np.multiply, [_scaled(shifted(at)) for at in range(count)])
+    return Likelihood(Windows(_scaled(product)), kind.ravel(), centre)
+
+
+def _scaled(rows: Floats) -> Floats:
+    """Rows in units of their largest entry."""
+    return np.asarray(rows / np.maximum(rows.max(axis=1, keepdims=True), 1e-300))

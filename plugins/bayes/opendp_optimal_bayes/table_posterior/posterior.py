@@ -1,0 +1,201 @@
+"""The posterior of a released table: what each cell's true value is likely to be."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal.extend import Source, random_words, secure_bytes, share, whole
+from opendp_optimal_bayes.table_posterior.distribution import Distributions
+from opendp_optimal_bayes.table_posterior.observed import Observed
+from opendp_optimal_bayes.table_posterior.prior import Prior
+from opendp_optimal_bayes.table_posterior.sums import Sum, add_up, chosen_cells
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_SPLITS = 33
+
+
+class PosteriorWarning(UserWarning):
+    """A number that is worth less than it looks."""
+
+
+class Gain(NamedTuple):
+    """Mean absolute error of a cell, as expected.
+
+    :param before: of what was released
+    :param after: of the medians
+    """
+
+    before: float
+    after: float
+
+
+class Medians(NDArray[Any]):
+    """An array of medians. Their sum is no estimate of a sum, and warns."""
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """What is computed from medians are plain numbers."""
+        return array[()] if return_scalar else np.asarray(array)
+
+    def sum(self, *args: Any, **kwargs: Any) -> Any:
+        """Add up, with a warning."""
+        warnings.warn(
+            "a sum of medians is no estimate of a sum: most are 0 where most cells are nearly "
+            "empty; use Posterior.sum",
+            PosteriorWarning,
+            stacklevel=2,
+        )
+        return np.asarray(self).sum(*args, **kwargs)
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What the true values of a released table are likely to be.
+
+    Arrays have the shape of the table. It is post-processing: it costs no privacy.
+
+    :param observed: what was released
+    :param distributions: the distinct posteriors
+    :param place: which of them each cell has
+    :param offset: lattice points to add to each cell's
+    :param prior: how true values are distributed, whichever cell it is
+    :param gap: the fit is within this of the likeliest one, in nats for each cell; the largest
+        of several fits
+    """
+
+    observed: Observed
+    distributions: Distributions
+    place: Integers
+    offset: Integers | None
+    prior: Prior
+    gap: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the table."""
+        return self.observed.shape
+
+    @property
+    def released(self) -> Floats:
+        """What was released; of several releases, their best average."""
+        return self.observed.raw.reshape(self.shape)
+
+    def _moved(self, points: NDArray[Any]) -> Floats:
+        """The values of lattice points of each cell."""
+        offset = 0 if self.offset is None else self.offset
+        return self.observed.lattice.values(points + offset).reshape(self.shape)
+
+    def _values(self, rows: Integers) -> NDArray[Any]:
+        """Lattice points of the distinct posteriors as a table of values; counts are integers."""
+        values = self._moved(rows[self.place])
+        return values.astype(np.int64) if self.observed.lattice.whole else values
+
+    @cached_property
+    def mean(self) -> Floats:
+        """The mean of each cell: the best guess for squared error, and the one to add up."""
+        return self._moved(self.distributions.moments[0][self.place])
+
+    @cached_property
+    def deviation(self) -> Floats:
+        """The standard deviation of each cell."""
+        own = self.distributions.moments[1][self.place]
+        return np.asarray(self.observed.lattice.unit * own).reshape(self.shape)
+
+    @cached_property
+    def _medians(self) -> Integers:
+        return self.distributions.quantiles(np.array([0.5]))[:, 0]
+
+    @cached_property
+    def median(self) -> NDArray[Any]:
+        """The median of each cell: the best guess for absolute error."""
+        return self._values(self._medians).view(Medians)
+
+    @cached_property
+    def mode(self) -> NDArray[Any]:
+        """The likeliest value of each cell."""
+        return self._values(self.distributions.modes)
+
+    def _ends(self, level: float, shortest: bool) -> tuple[Integers, Integers]:
+        rest = 1.0 - share("level", level)
+        if not shortest:
+            ends = self.distributions.quantiles(np.array([rest / 2, 1 - rest / 2]))
+            return ends[:, 0], ends[:, 1]
+        split = np.linspace(0.0, rest, _SPLITS)
+        low = self.distributions.quantiles(split)
+        high = self.distributions.quantiles(split + (1.0 - rest))
+        best = np.argmin(high - low, axis=1)
+        line = np.arange(len(best))
+        return low[line, best], high[line, best]
+
+    def interval(
+        self, level: float = 0.9, shortest: bool = False
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Where each cell lies with a chance of at least ``level``: the ends, both included.
+
+        Discrete values cannot always be cut at ``level``: :meth:`claimed` says what the intervals
+        hold on average.
+
+        :param level: in (0, 1)
+        :param shortest: the narrowest interval instead of the one with equal tails
+        """
+        low, high = self._ends(level, shortest)
+        return self._values(low), self._values(high)
+
+    def claimed(self, level: float = 0.9, shortest: bool = False) -> float:
+        """The mean posterior mass of the intervals: what share of the cells they should hold.
+
+        :param level: of the intervals
+        :param shortest: which intervals
+        """
+        low, high = self._ends(level, shortest)
+        below = self.distributions.below(np.stack([low - 1, high], axis=1))
+        return float((below[:, 1] - below[:, 0])[self.place].mean())
+
+    def draws(self, count: int, source: Source = secure_bytes) -> NDArray[Any]:
+        """Draw tables from the posterior, each cell by itself.
+
+        :param count: how many tables
+        :param source: of random bytes
+
+        Cells are drawn as if they were independent of each other given the release. They are
+        not quite: for sums use :meth:`sum`.
+        """
+        count = whole("count", count)
+        lattice, cells = self.observed.lattice, self.observed.size
+        out = np.empty((count, cells), dtype=np.int64 if lattice.whole else np.float64)
+        for number in range(count):
+            # 53 bits, and a half: never 0 and never 1.
+            words = random_words(cells, source) >> np.uint64(11)
+            uniform = (words.astype(np.float64) + 0.5) * 2.0**-53
+            out[number] = self._moved(self.distributions.draw(self.place, uniform)).ravel()
+        return out.reshape(count, *self.shape)
+
+    @cached_property
+    def gain(self) -> Gain:
+        """The mean absolute error to expect, of the release and of the medians."""
+        after = self.distributions.distances(self._medians) * self.observed.lattice.unit
+        return Gain(float(self.observed.error.mean()), float(after[self.place].mean()))
+
+    def sum(self, cells: Any = None, *, selected: bool = False) -> Sum:
+        """Estimate the sum of some cells.
+
+        Always look at ``raw``, too: the sum of what was released, with its exact deviation.
+
+        :param cells: a mask of the table's shape, or positions in the table read row by row; all
+            cells by default
+        :param selected: whether they were chosen by looking at the release, such as the largest
+        """
+        return add_up(
+            self.observed,
+            self.mean.ravel(),
+            self.deviation.ravel(),
+            chosen_cells(cells, self.shape),
+            selected,
+        )

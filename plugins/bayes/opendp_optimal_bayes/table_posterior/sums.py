@@ -1,0 +1,121 @@
+"""Sums of cells: what the release says, what the posterior says, and how far to believe it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal_bayes.table_posterior.observed import Observed
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_LEAST_TILES = 4
+
+
+class Sum(NamedTuple):
+    """The sum of some cells.
+
+    :param estimate: of the sum of the true values
+    :param deviation: how far off it may be, as a standard deviation
+    :param raw: the sum of what was released
+    :param raw_deviation: its exact standard deviation
+    """
+
+    estimate: float
+    deviation: float
+    raw: float
+    raw_deviation: float
+
+
+def chosen_cells(cells: Any, shape: tuple[int, ...]) -> Integers:
+    """Positions of chosen cells in a table read row by row.
+
+    :param cells: a mask of the table's shape, positions, or None for all
+    :param shape: of the table
+    """
+    size = math.prod(shape)
+    if cells is None:
+        return np.arange(size)
+    array = np.asarray(cells)
+    if array.shape == (0,):
+        return np.zeros(0, dtype=np.int64)
+    if array.dtype == bool:
+        if array.shape != shape:
+            raise ValueError(f"cells (a mask of shape {array.shape}) must have the shape {shape}")
+        return np.flatnonzero(array)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise ValueError(f"cells (of type {array.dtype}) must be a mask or a list of positions")
+    if len(array) and not (array.min() >= 0 and array.max() < size):
+        raise ValueError(f"cells must be positions from 0 to {size - 1}")
+    if len(np.unique(array)) < len(array):
+        raise ValueError("cells must not name a cell twice")
+    return array.astype(np.int64)
+
+
+def add_up(
+    observed: Observed, means: Floats, deviations: Floats, cells: Integers, selected: bool
+) -> Sum:
+    """Estimate a sum.
+
+    The posterior sum of a region fixed beforehand is biased by what the prior does not know. How
+    much is seen from tiles of the table: the estimate lies between the posterior sum and the raw
+    one, as far as that tells. Its deviation is never said to be below that of the raw sum.
+
+    :param observed: what was released
+    :param means: of the posteriors
+    :param deviations: of the posteriors
+    :param cells: which cells
+    :param selected: whether they were chosen by looking at the release
+    """
+    raw = float(observed.raw[cells].sum())
+    variance = float(observed.variance[cells].sum())
+    exact = math.sqrt(variance)
+    believed = float(means[cells].sum())
+    own = float((deviations[cells] ** 2).sum())
+    bias = _bias(observed, means, deviations, len(cells)) * variance
+    if selected:
+        spread = math.inf if math.isinf(bias) else own + bias
+        return Sum(believed, math.sqrt(max(variance, min(spread, 4.0 * variance))), raw, exact)
+    if math.isinf(bias):
+        return Sum(raw, exact, raw, exact)
+    differs = max(variance - own, 1e-12 * variance)
+    weight = bias / (bias + differs) if bias + differs > 0 else 1.0
+    return Sum(believed + weight * (raw - believed), exact, raw, exact)
+
+
+def _bias(observed: Observed, means: Floats, deviations: Floats, count: int) -> float:
+    """Squared bias of posterior sums over so many cells, in variances of the raw sum.
+
+    Infinite where the table has too few tiles of that size to tell.
+    """
+    shape = observed.shape
+    away = (observed.raw - means).reshape(shape)
+    noise = observed.variance.reshape(shape)
+    own = (deviations**2).reshape(shape)
+    sizes: list[float] = []
+    ratios: list[float] = []
+    for side in (2**k for k in range(1, 60)):
+        sums = [_tiles(each, side) for each in (away, noise, own, np.ones(shape))]
+        if sums[0].size < _LEAST_TILES or (sizes and sums[3].flat[0] == sizes[-1]):
+            break
+        excess = float((sums[0] ** 2).mean() - (sums[1] - sums[2]).mean())
+        sizes.append(float(sums[3].flat[0]))
+        ratios.append(max(excess, 0.0) / max(float(sums[1].mean()), 1e-300))
+    if not sizes or count > sizes[-1]:
+        return math.inf
+    grown = np.maximum.accumulate(ratios)
+    return float(np.interp(math.log(max(count, 1)), np.log(sizes), grown))
+
+
+def _tiles(table: Floats, side: int) -> Floats:
+    """Sums over boxes of a side, or as long as the axis is; what does not fill one is left out."""
+    for axis, size in enumerate(table.shape):
+        step = min(side, size)
+        kept = np.moveaxis(table, axis, 0)[: size // step * step]
+        split = kept.reshape(size // step, step, *kept.shape[1:]).sum(axis=1)
+        table = np.moveaxis(split, 0, axis)
+    return table

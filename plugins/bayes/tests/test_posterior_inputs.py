@@ -1,0 +1,284 @@
+"""What posteriors are made of: sums, several releases, any noise, thresholds; bad input."""
+
+import math
+import warnings
+
+import numpy as np
+import opendp.prelude as dp
+import pytest
+
+from opendp_optimal import make_optimal_bounded_noise
+from opendp_optimal.extend import known
+from opendp_optimal_bayes import PosteriorWarning, posterior
+
+HALF = known.Geometric(0.5)
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the total of the table", PosteriorWarning)
+        yield
+
+
+def geometric(rng: np.random.Generator, rate: float, size: object) -> np.ndarray:
+    p = -math.expm1(-rate)
+    return rng.geometric(p, size) - rng.geometric(p, size)
+
+
+def chances(law: known.Law, y: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Of integer noise."""
+    return law.cdf(y - x) - law.cdf(y - x - 1)
+
+
+def test_several_releases_multiply() -> None:
+    laws = known.Geometric(0.3), known.DiscreteGaussian(2.0), known.Geometric(1.0)
+    rng = np.random.default_rng(0)
+    prior = rng.random(20)
+    prior /= prior.sum()
+    tables = tuple(rng.integers(-3, 24, 60) for _ in laws)
+    tables = tables[0], tables[0] + rng.integers(-5, 6, 60), tables[0] + rng.integers(-5, 6, 60)
+    found = posterior(tables, laws, prior=prior)
+    x = np.arange(20)
+    joint = prior * np.prod(
+        [chances(w, y[:, None], x) for w, y in zip(laws, tables, strict=True)], 0
+    )
+    exact = joint / joint.sum(axis=1, keepdims=True)
+    assert found.mean == pytest.approx(exact @ x, abs=1e-8)
+    assert np.array_equal(found.median, np.argmax(exact.cumsum(axis=1) >= 0.5 - 1e-12, axis=1))
+
+
+def test_two_releases_are_better_than_one() -> None:
+    rng = np.random.default_rng(1)
+    true = rng.poisson(rng.gamma(0.3, 10, 2000))
+    first, second = true + geometric(rng, 0.3, 2000), true + geometric(rng, 0.6, 2000)
+    both = posterior((first, second), (known.Geometric(0.3), known.Geometric(0.6)))
+    alone = posterior(second, known.Geometric(0.6))
+    assert np.abs(both.median - true).mean() < 0.97 * np.abs(alone.median - true).mean()
+    assert both.sum().raw_deviation < alone.sum().raw_deviation
+    assert both.gap <= 1e-6
+
+
+def test_one_release_twice_the_same_way() -> None:
+    released = np.arange(-3, 30)
+    once = posterior(released, HALF)
+    assert np.array_equal(posterior((released,), (HALF,)).mean, once.mean)
+    assert np.array_equal(posterior(released, [HALF] * 33).mean, once.mean)
+
+
+def test_cells_with_different_noise() -> None:
+    rng = np.random.default_rng(2)
+    prior = rng.random(20)
+    prior /= prior.sum()
+    laws = known.Geometric(0.3), known.DiscreteGaussian(2.0), known.Geometric(1.0)
+    kind = rng.integers(0, 3, (6, 10))
+    released = rng.integers(0, 20, (6, 10))
+    noise = np.empty((6, 10), dtype=object)
+    for at in np.ndindex(6, 10):
+        noise[at] = laws[kind[at]]
+    found = posterior(released, noise, prior=prior)
+    for place, law in enumerate(laws):
+        alone = posterior(released[kind == place], law, prior=prior)
+        assert found.mean[kind == place] == pytest.approx(alone.mean)
+    listed = posterior(released, noise.ravel().tolist(), prior=prior)
+    assert np.array_equal(listed.mean, found.mean)
+    sigma2 = sum(law.moment(2) * (kind == place).sum() for place, law in enumerate(laws))
+    assert found.sum().raw_deviation == pytest.approx(math.sqrt(sigma2))
+
+
+def test_thresholds_are_allowed_for() -> None:
+    rng = np.random.default_rng(3)
+    true = rng.geometric(0.25, 20_000)  # keys with at least one row each
+    noisy = true + geometric(rng, 0.5, 20_000)
+    shown = noisy >= 8
+    found = posterior(noisy[shown], HALF, threshold=8, bounds=(1, None))
+    naive = posterior(noisy[shown], HALF, bounds=(1, None))
+    errors = [np.abs(f.mean - true[shown]).mean() for f in (found, naive)]
+    bias = [abs(float((f.mean - true[shown]).mean())) for f in (found, naive)]
+    # Little is known of true values far below the threshold: hardly any of them is shown.
+    assert bias[0] < 0.6 * bias[1]
+    assert errors[0] < errors[1]
+    assert found.prior.mean < 0.5 * naive.prior.mean
+    far = posterior(noisy, HALF, threshold=-1000, bounds=(1, None))
+    assert far.mean == pytest.approx(posterior(noisy, HALF, bounds=(1, None)).mean, rel=0.02)
+
+
+REAL = [known.Laplace(0.01), known.Gaussian(100.0), known.Staircase(1.0, 0.4)]
+
+
+@pytest.mark.parametrize("law", REAL[:2], ids=lambda law: type(law).__name__)
+def test_known_priors_of_sums(law: known.Law) -> None:
+    prior = np.array([0.5, 0.1, 0.0, 0.2, 0.2])
+    released = np.linspace(-300.0, 800.0, 23)
+    found = posterior(released, law, prior=prior, bounds=(0, 500))
+    x = (np.arange(500_00) + 0.5) / 100
+    density = np.exp(-np.abs(released[:, None] - x) / 100)
+    if isinstance(law, known.Gaussian):
+        density = np.exp(-0.5 * ((released[:, None] - x) / 100) ** 2)
+    joint = density * np.repeat(prior, 10_000)
+    joint /= joint.sum(axis=1, keepdims=True)
+    assert found.mean == pytest.approx(joint @ x, abs=2.5)  # a part of the noise
+    below = joint.cumsum(axis=1)
+    median = x[np.argmax(below >= 0.5, axis=1)]
+    assert np.abs(found.median - median).max() < 5
+
+
+@pytest.mark.parametrize("law", REAL[:2], ids=lambda law: type(law).__name__)
+@pytest.mark.parametrize("bounds", [(None, None), (0, None), (-5000, 9000), (None, 20_000)])
+def test_sums_with_any_bounds(law: known.Law, bounds: tuple[float | None, float | None]) -> None:
+    rng = np.random.default_rng(4)
+    true = np.where(rng.random(3000) < 0.5, 0.0, np.abs(rng.normal(1000, 60, 3000)))
+    if bounds[0] is None:
+        true *= np.where(rng.random(3000) < 0.3, -1, 1)
+    noise = (
+        rng.laplace(0, 100, 3000) if isinstance(law, known.Laplace) else rng.normal(0, 100, 3000)
+    )
+    released = true + noise
+    found = posterior(released, law, bounds=bounds)
+    assert np.abs(found.median - true).mean() < 0.62 * np.abs(noise).mean()
+    assert ((found.mean - true) ** 2).mean() < 0.6 * (noise**2).mean()
+    low, high = found.interval(0.9)
+    assert ((low <= true) & (true <= high)).mean() > 0.87
+    assert found.claimed() >= 0.9 - 1e-9
+    assert found.gap <= 1e-6
+    ends = [b if b is not None else s * math.inf for b, s in zip(bounds, (-1, 1), strict=True)]
+    assert low.min() >= ends[0]
+    assert high.max() <= ends[1]
+
+
+def test_sums_that_are_alike() -> None:
+    rng = np.random.default_rng(5)
+    label = rng.integers(0, 30, 3000)
+    true = rng.normal(0, 3000, 30)[label] + rng.normal(0, 30, 3000)
+    released = true + rng.laplace(0, 100, 3000)
+    free, near = (
+        posterior(released, known.Laplace(0.01), bounds=(None, None), like=like)
+        for like in (None, label)
+    )
+    assert np.abs(near.median - true).mean() < 0.5 * np.abs(free.median - true).mean()
+    positive = posterior(released + 9000, known.Laplace(0.01), like=label)
+    assert np.abs(positive.median - true - 9000).mean() < np.abs(released - true).mean()
+
+
+def test_scales_do_not_matter() -> None:
+    rng = np.random.default_rng(6)
+    released = np.abs(rng.normal(0, 50, 500)) + rng.laplace(0, 8, 500)
+    one = posterior(released, known.Laplace(1 / 8))
+    for factor in (2.0**-300, 2.0**300):
+        found = posterior(released * factor, known.Laplace(1 / 8 / factor))
+        assert found.mean / factor == pytest.approx(one.mean, rel=1e-9, abs=1e-9)
+
+
+def test_wide_noise_on_counts() -> None:
+    rng = np.random.default_rng(7)
+    true = rng.poisson(rng.gamma(0.2, 50_000, 4000))
+    released = true + geometric(rng, 1e-4, 4000)
+    found = posterior(released, known.Geometric(1e-4))
+    assert found.median.dtype == np.int64
+    assert np.abs(found.median - true).mean() < 0.8 * np.abs(np.maximum(released, 0) - true).mean()
+
+
+def test_upper_bounds_of_counts() -> None:
+    released = np.array([-4, 0, 3, 9, 14, 11, 2, 10] * 10)
+    found = posterior(released, HALF, bounds=(2, 10))
+    low, high = found.interval(0.99)
+    assert low.min() >= 2
+    assert high.max() <= 10
+    assert found.mean.min() >= 2
+
+
+def test_priors_of_other_tables() -> None:
+    rng = np.random.default_rng(8)
+    true = rng.poisson(rng.gamma(0.3, 10, 3000))
+    first = posterior(true + geometric(rng, 0.5, 3000), HALF)
+    other = posterior([0, 1, -2, 30, 5], HALF, prior=first.prior)
+    assert other.gap == 0
+    again = posterior(first.released, HALF, prior=first.prior)
+    assert again.mean == pytest.approx(first.mean, abs=0.2)
+
+
+def test_lists_of_cells_have_a_shape() -> None:
+    found = posterior(list(range(12)), HALF, shape=(3, 4))
+    assert found.mean.shape == found.interval()[0].shape == found.released.shape == (3, 4)
+    assert posterior(5, HALF).mean.shape == (1,)
+    assert posterior(np.arange(5, dtype=np.uint8), HALF).median.dtype == np.int64
+
+
+COUNT = dp.atom_domain(T=int), dp.absolute_distance(T=int)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (((), HALF), "at least one cell"),
+        (((1.0, math.nan), HALF), "finite: it holds nan"),
+        (((1.0, math.inf), HALF), "finite: it holds inf"),
+        ((("a",), HALF), "must hold numbers"),
+        (((1.5,), HALF), "whole numbers"),
+        (((2**60,), HALF), "below 2\\^53"),
+        (((1,), 0.5), "noise .0.5. must be a measurement or a law"),
+        (((1,), "geometric"), "must be a measurement or a law"),
+        (((-50,), known.Canonical(1.0, 0.1)), "cannot have produced the released value -50"),
+        (((1, 2), [HALF]), "one for each cell"),
+        (((1, 2), (HALF, HALF, HALF)), "3 releases, released has 2"),
+        ((((1,), (1, 2)), (HALF, HALF)), "must be alike"),
+        ((((1,), (1,)), (HALF, known.Laplace(1.0))), "integers everywhere or of real"),
+    ],
+)
+def test_bad_releases(given: tuple[object, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        posterior(*given)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bounds": (-1, None)}, "lower bound of counts must be at least 0"),
+        ({"bounds": (None, 5)}, "lower bound of counts"),
+        ({"bounds": (0.5, None)}, "whole numbers"),
+        ({"bounds": (3, 3)}, "must be below the upper one"),
+        ({"bounds": (0, math.nan)}, "must be finite"),
+        ({"bounds": 4}, "must be a pair"),
+        ({"bounds": (0, 2**70)}, "below 2\\^53"),
+        ({"shape": (2, 2)}, "4 cells, released has 3"),
+        ({"shape": (-3,)}, "whole numbers above 0"),
+        ({"like": "rows"}, "must be 'margins', 'neighbours'"),
+        ({"like": "margins"}, "two axes"),
+        ({"like": np.ones((2, 2))}, "must have the table's shape"),
+        ({"like": np.array([1.0, -1.0, 2.0])}, "finite and not negative"),
+        ({"prior": [0.5, 0.6]}, "prior"),
+        ({"prior": [1.0], "bounds": (0, 3)}, "must have 4"),
+        ({"prior": [0.5, 0.5], "like": "neighbours"}, "like and threshold must be None"),
+        ({"prior": "flat"}, "prior must be a list"),
+        ({"threshold": 2}, "at most the smallest released value"),
+        ({"threshold": math.nan}, "threshold"),
+    ],
+)
+def test_bad_options(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        posterior([1, 2, 3], HALF, **options)
+
+
+def test_bad_questions() -> None:
+    found = posterior([1, 2, 3], HALF)
+    for ask, message in (
+        (lambda: found.interval(1.0), "level"),
+        (lambda: found.interval(math.nan), "level"),
+        (lambda: found.draws(0), "count"),
+        (lambda: found.sum([True]), "must have the shape"),
+        (lambda: found.sum([3]), "positions from 0 to 2"),
+        (lambda: found.sum([1, 1]), "twice"),
+        (lambda: found.sum([0.5]), "mask or a list"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ask()
+    assert found.sum([]) == (0.0, 0.0, 0.0, 0.0)
+
+
+def test_noise_without_a_law() -> None:
+    for meas in (
+        make_optimal_bounded_noise(*COUNT, 1, 1.0, range=(0, 5)),
+        dp.m.make_randomized_response_bool(0.75),
+    ):
+        with pytest.raises(ValueError, match="noise: measurement must be"):
+            posterior([1, 2, 3], meas)
