@@ -153,8 +153,12 @@ def laplace_scale_up(epsilon: float) -> float:
     """The least float scale at which Laplace noise costs at most epsilon for each unit.
 
     :param epsilon: a positive number, taken as the exact number it is
+    :raises ValueError: if no float is large enough
 
     >>> laplace_scale_up(0.5)
     2.0
     """
-    return float_up(1 / Fraction(epsilon))
+    scale = float_up(1 / Fraction(epsilon))
+    if scale == math.inf:
+        raise ValueError(f"epsilon ({epsilon}) must have a finite reciprocal")
+    return scale

@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from opendp_optimal.extend import positive, whole
+from opendp_optimal.extend import known, positive, whole
 from opendp_optimal_bayes.constructions import laplace_excess_bound
-from opendp_optimal_bayes.noises import LaplaceNoise
 from opendp_optimal_bayes.numbers import Floats
 from opendp_optimal_bayes.optimal import optimal_channel
 
@@ -136,7 +135,7 @@ def step_rows(n: int, epsilon: float) -> Floats:
     :param epsilon: privacy loss from 0 to 1
     """
     at = np.arange(n + 1, dtype=np.float64)
-    cuts = LaplaceNoise(epsilon / n).below(at[None, :-1] + 0.5 - at[:, None], True)
+    cuts = known.Geometric(epsilon / n).cdf(at[None, :-1] + 0.5 - at[:, None])
     return np.column_stack([cuts[:, 0], np.diff(cuts, axis=1), 1 - cuts[:, -1]])
 
 
@@ -148,7 +147,7 @@ def laplace_rows(n: int, epsilon: float, pixels: int) -> Floats:
     :param pixels: a multiple of n
     """
     x = np.arange(n + 1)[:, None] / n
-    cuts = LaplaceNoise(epsilon).below(np.arange(pixels + 1)[None, :] / pixels - x, False)
+    cuts = known.Laplace(epsilon).cdf(np.arange(pixels + 1)[None, :] / pixels - x)
     return np.column_stack([cuts[:, 0], np.diff(cuts, axis=1), 1 - cuts[:, -1]])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -18,24 +17,14 @@ from opendp_optimal.extend import (
     Proposal,
     Request,
     additive_candidates,
+    known,
 )
 from opendp_optimal_bayes.grid import MOST_PARTS, Law
 from opendp_optimal_bayes.measure import make_bounded_geometric, make_bounded_laplace
-from opendp_optimal_bayes.noises import GaussianNoise, LaplaceNoise, TableNoise
-from opendp_optimal_bayes.noises import Noise as Distribution
 from opendp_optimal_bayes.remapping import clamp, decision_rule, prior_weights, remap
 
 MARGIN = 1e-9
 """By what part a bound is stated below what was computed: far above the errors of floats there."""
-
-CALLED = {
-    ("laplace", True): "bounded geometric",
-    ("laplace", False): "bounded laplace",
-    ("gaussian", True): "clamped gaussian",
-    ("gaussian", False): "clamped gaussian",
-    ("table", True): "clamped table",
-    ("table", False): "clamped table",
-}
 
 
 def within_bounds(request: Request) -> Iterator[Proposal]:
@@ -53,17 +42,18 @@ def within_bounds(request: Request) -> Iterator[Proposal]:
 def _pair(request: Request, added: Candidate, noise: Noise) -> Iterator[Proposal]:
     assert request.bounds is not None
     low, high = request.bounds
-    law = Law(Fraction(low), Fraction(high), request.integer, _distribution(noise))
+    law = Law(Fraction(low), Fraction(high), request.integer, _law(noise, request.integer))
     if not law.fine:
         return  # the noise is so small that the bounds do not matter
     rule = decision_rule(law, request.prior, request.loss)
     first, last = request.ends
     ends = f"{first!r}, {last!r}"
     loss = request.loss.spelling
-    name = CALLED[noise.kind, request.integer]
+    name = f"clamped {noise.kind}"
     prior = "None" if request.prior is None else "prior"
     if noise.kind == "laplace":
         kind = "geometric" if request.integer else "laplace"
+        name = f"bounded {kind}"
         per_unit = added.epsilon / request.sensitivity
         made = (
             f"opendp_optimal_bayes.make_bounded_{kind}(input_domain, input_metric, "
@@ -110,14 +100,9 @@ def geometric_optimum(request: Request) -> float:
     """
     assert request.bounds is not None
     low, high = request.bounds
-    law = Law(Fraction(low), Fraction(high), True, LaplaceNoise(request.epsilon))
-    weights = prior_weights(law, request.prior)
-    count = len(weights)
-    apart = np.abs(np.subtract.outer(np.arange(count), np.arange(count))).astype(np.float64)
-    chances = np.exp(-request.epsilon * apart) / (1 + math.exp(-request.epsilon))
-    chances[:, 1:-1] *= -math.expm1(-request.epsilon)
-    costs = request.loss.values(apart)
-    joint = weights[:, None] * chances
+    law = Law(Fraction(low), Fraction(high), True, known.Geometric(request.epsilon))
+    costs = request.loss.values(np.abs(np.subtract.outer(law.steps, law.steps)))
+    joint = prior_weights(law, request.prior)[:, None] * law.matrix
     return float((costs @ joint).min(axis=0).sum())
 
 
@@ -134,13 +119,20 @@ def _optimal(request: Request, noise: Noise) -> bool:
     )
 
 
-def _distribution(noise: Noise) -> Distribution:
+def _law(noise: Noise, integer: bool) -> known.Law:
     if noise.kind == "laplace":
-        return LaplaceNoise(1.0 / noise.scale)
+        return (known.Geometric if integer else known.Laplace)(1.0 / noise.scale)
     if noise.kind == "gaussian":
-        return GaussianNoise(noise.scale)
-    assert noise.table is not None
-    return TableNoise(noise.table, noise.scale)
+        return (known.DiscreteGaussian if integer else known.Gaussian)(noise.scale)
+    table = noise.table
+    assert table is not None
+    whole = table.kind == "integer"
+    cell, width = noise.scale / table.cells, noise.scale * min(1.0, 1.0 / table.epsilon)
+    if whole:
+        cell, width = 1.0, 1.0 / table.epsilon
+    return known.Tabulated(
+        table.weights / table.total, cell, width, table.atom / table.total, integer=whole
+    )
 
 
 def _followed(make: Callable[..., Any], step: Callable[[], Any]) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -72,14 +73,8 @@ class Hyper:
 
         :param loss: loss[w][x] of acting as w when the answer is x
         """
-        table = matrix("loss", loss, None, len(self.posteriors[0]))
-        return sum(
-            (
-                p * min(sum(map(_times, row, q), Fraction(0)) for row in table)
-                for p, q in zip(self.chances, self.posteriors, strict=True)
-            ),
-            Fraction(0),
-        )
+        pairs = zip(self.chances, self.posteriors, strict=True)
+        return _least_cost(loss, [tuple(p * v for v in q) for p, q in pairs])
 
 
 @dataclass(frozen=True, init=False)
@@ -191,15 +186,7 @@ class Channel:
         :param prior: chances of the answers
         :param loss: loss[w][x] of acting as w when the answer is x
         """
-        table = matrix("loss", loss, None, self.inputs)
-        columns = list(zip(*self.joint(prior), strict=True))
-        return sum(
-            (
-                min(sum(map(_times, row, column), Fraction(0)) for row in table)
-                for column in columns
-            ),
-            Fraction(0),
-        )
+        return _least_cost(loss, list(zip(*self.joint(prior), strict=True)))
 
     def decisions(self, prior: Any, loss: Any) -> tuple[int, ...]:
         """The best action after each observation; of equally good ones, the first.
@@ -240,7 +227,7 @@ class Channel:
         columns = list(zip(*processing.rows, strict=True))
         return Channel(
             tuple(
-                tuple(sum(map(_times, row, column), Fraction(0)) for column in columns)
+                tuple(sum(map(mul, row, column), Fraction(0)) for column in columns)
                 for row in self.rows
             )
         )
@@ -306,5 +293,8 @@ def _floats_of(prior: Any, size: int) -> Floats:
     return np.array([float(p) for p in chances("prior", prior, size)])
 
 
-def _times(a: Fraction, b: Fraction) -> Fraction:
-    return a * b
+def _least_cost(loss: Any, columns: list[Row]) -> Fraction:
+    """The cost of the best action for each column of chances, added up."""
+    table = matrix("loss", loss, None, len(columns[0]))
+    least = (min(sum(map(mul, row, c), Fraction(0)) for row in table) for c in columns)
+    return sum(least, Fraction(0))

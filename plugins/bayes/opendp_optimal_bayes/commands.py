@@ -61,7 +61,9 @@ def refine_command(n: int, t: int, decay: str, as_json: bool) -> int:
     geometric = step_geometric_channel(n, decay=exact)
     laplace = pixelated_laplace_channel(n, t, decay=exact)
     there, back = refines(geometric, laplace), refines(laplace, geometric)
+    apart = None if back.loss_a is None or back.loss_b is None else (back.loss_a, back.loss_b)
     if as_json:
+        witness = there.witness and [[str(v) for v in row] for row in there.witness.rows]
         print_json(
             {
                 "n": n,
@@ -69,22 +71,14 @@ def refine_command(n: int, t: int, decay: str, as_json: bool) -> int:
                 "decay": str(exact),
                 "holds": bool(there),
                 "residual": str(there.residual),
-                "witness": [[str(v) for v in row] for row in there.witness.rows]
-                if there.witness
-                else None,
+                "witness": witness,
                 "converse": bool(back),
-                "separated_by": None
-                if back.loss_a is None or back.loss_b is None
-                else float(back.loss_a - back.loss_b),
+                "separated_by": apart and float(apart[0] - apart[1]),
             }
         )
-    else:
-        kind = "exactly" if there.residual == 0 else f"to within {float(there.residual):.3g}"
-        click.echo(
-            f"geometric on {n} steps refined by Laplace in {t} pixels: {bool(there)}, {kind}"
-        )
-        if back.loss_a is not None and back.loss_b is not None:
-            click.echo(f"converse: False, losses {float(back.loss_a):g} and {float(back.loss_b):g}")
-        else:
-            click.echo("converse: True")
+        return 0 if there else 1
+    kind = "exactly" if there.residual == 0 else f"to within {float(there.residual):.3g}"
+    click.echo(f"geometric on {n} steps refined by Laplace in {t} pixels: {bool(there)}, {kind}")
+    losses = apart and f"False, losses {float(apart[0]):g} and {float(apart[1]):g}"
+    click.echo(f"converse: {losses or True}")
     return 0 if there else 1

@@ -33,7 +33,7 @@ def geometric_channel(n: int, *, epsilon: Any = None, decay: Any = None) -> Chan
     >>> geometric_channel(2, decay=Fraction(1, 2)).rows[0]
     (Fraction(2, 3), Fraction(1, 6), Fraction(1, 6))
     """
-    n = _steps("n", n)
+    n = whole("n", n, most=_MOST_STEPS)
     a: Any = _decay(epsilon, decay)
     powers = _powers(a, n)
     if isinstance(powers[1], float):
@@ -63,7 +63,7 @@ def step_geometric_channel(n: int, *, epsilon: Any = None, decay: Any = None) ->
     1/5 3/5 1/5
     1/20 3/20 4/5
     """
-    n = _steps("n", n)
+    n = whole("n", n, most=_MOST_STEPS)
     return geometric_channel(n, decay=_step(epsilon, decay, n))
 
 
@@ -83,7 +83,7 @@ def pixelated_laplace_channel(
     >>> print(*pixelated_laplace_channel(1, 2, decay=Fraction(1, 4)).rows[0])
     3/4 1/4
     """
-    n, t = _steps("n", n), _steps("t", t)
+    n, t = whole("n", n, most=_MOST_STEPS), whole("t", t, most=_MOST_STEPS)
     if t % n:
         raise ValueError(f"t ({t}) must be a multiple of n ({n})")
     b = _step(epsilon, decay, t)  # decay across one pixel
@@ -132,19 +132,12 @@ def pixelated_prior(prior: Callable[[float], float], n: int) -> tuple[Fraction, 
     >>> print(*pixelated_prior(lambda x: x, 2))
     1/2 1/2 0
     """
-    n = _steps("n", n)
+    n = whole("n", n, most=_MOST_STEPS)
     if not callable(prior):
         raise ValueError(f"prior ({prior!r}) must be a cumulative distribution function")
     at = [0.0, *(float(prior(k / n)) for k in range(1, n)), 1.0]
     parts = [Fraction(b) - Fraction(a) for a, b in itertools.pairwise(at)]
     return chances("prior", [*parts, Fraction(0)], n + 1)
-
-
-def _steps(name: str, value: Any) -> int:
-    number = whole(name, value)
-    if number > _MOST_STEPS:
-        raise ValueError(f"{name} ({number}) must be at most {_MOST_STEPS}")
-    return number
 
 
 def _powers(a: Fraction, most: int) -> list[Any]:

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 import opendp.prelude as dp
 
-from opendp_optimal import NoiseTable
-from opendp_optimal.extend import interval
-from opendp_optimal_bayes.noises import GaussianNoise, LaplaceNoise, Noise, TableNoise
+from opendp_optimal.extend import interval, known
+from opendp_optimal.extend import law_of as noise_of
 from opendp_optimal_bayes.numbers import Floats
 
 MOST_ANSWERS = 4096
@@ -41,7 +40,7 @@ class Law:
     lo: Fraction
     hi: Fraction
     integer: bool
-    noise: Noise
+    noise: known.Law
 
     @cached_property
     def parts(self) -> int:
@@ -105,10 +104,10 @@ class Law:
     @cached_property
     def matrix(self) -> Floats:
         """The chance of each observation for each answer."""
-        if self.integer and isinstance(self.noise, LaplaceNoise):
+        if isinstance(self.noise, known.Geometric):
             return self.noise.folded(len(self.steps))
         cuts = self.seen[:-1] + 0.5 if self.integer else self._edges
-        below = self.noise.below(cuts[None, :] - self.steps[:, None], self.integer)
+        below = self.noise.cdf(cuts[None, :] - self.steps[:, None])
         return np.column_stack([below[:, 0], np.diff(below, axis=1), 1.0 - below[:, -1]])
 
     def place(self, y: Any) -> int:
@@ -136,20 +135,17 @@ def law_of(measurement: dp.Measurement, bounds: tuple[Any, Any] | None = None) -
     :param bounds: (lo, hi) of the answers, for noise that is not bounded itself
     """
     inner = _mechanism(measurement)
-    known = getattr(inner, "law", None)
-    if isinstance(known, Law):
-        return known
-    name, given = _made(inner)
-    found = _noise(inner, name, given)
-    if found is None:
-        raise ValueError(
-            "measurement must be bounded noise of opendp_optimal_bayes, optimised noise, or "
-            "OpenDP's Laplace, geometric or Gaussian noise, on a single number"
-        )
+    law = getattr(inner, "law", None)
+    if isinstance(law, Law):
+        return law
+    try:
+        noise = noise_of(inner)
+    except ValueError as error:
+        told = str(error).replace("must be", "must be bounded noise of opendp_optimal_bayes,")
+        raise ValueError(told) from None
     if bounds is None:
         raise ValueError("bounds must be given for noise that is not bounded itself")
-    low, high = interval(*bounds)
-    return Law(low, high, found[1], found[0])
+    return Law(*interval(*bounds), carrier_of(inner)[0] != "f", noise)
 
 
 def carrier_of(measurement: dp.Measurement) -> str:
@@ -163,34 +159,8 @@ def carrier_of(measurement: dp.Measurement) -> str:
 def _mechanism(measurement: dp.Measurement) -> dp.Measurement:
     """What is behind transformations."""
     while not isinstance(getattr(measurement, "law", None), Law):
-        name, given = _made(measurement)
-        if name != "make_chain_mt":
+        made = getattr(measurement, "__opendp_dict__", {})
+        if made.get("__function__") != "make_chain_mt":
             break
-        measurement = given["measurement1"]
+        measurement = made["__kwargs__"]["measurement1"]
     return measurement
-
-
-def _made(measurement: dp.Measurement) -> tuple[str, dict[str, Any]]:
-    """The constructor of a measurement and its arguments, as OpenDP remembers them."""
-    made = getattr(measurement, "__opendp_dict__", {})
-    return str(made.get("__function__", "")), dict(made.get("__kwargs__", {}))
-
-
-def _noise(
-    measurement: dp.Measurement, name: str, given: dict[str, Any]
-) -> tuple[Noise, bool] | None:
-    carrier = str(getattr(measurement.input_domain, "carrier_type", ""))
-    if not isinstance(measurement.input_domain, dp.AtomDomain) or carrier[:1] not in "iuf":
-        return None
-    integer = carrier[0] != "f"
-    table = getattr(measurement, "table", None)
-    if isinstance(table, NoiseTable) and table.tail is None:
-        whole = table.kind == "integer"
-        unit = 1.0 if whole else float(measurement.guarantee.design.sensitivity)
-        return TableNoise(table, unit), integer
-    scale = given.get("scale", 0.0)
-    if not scale > 0 or given.get("bounds"):
-        return None
-    if name in ("make_laplace", "make_geometric"):
-        return LaplaceNoise(1.0 / scale), integer
-    return (GaussianNoise(scale), integer) if name == "make_gaussian" else None

@@ -62,13 +62,8 @@ def is_legal(loss: Any) -> bool:
     if len(table[0]) != size:
         return False
     for x in range(size):
-        at: dict[int, set[Fraction]] = {}
-        for w in range(size):
-            at.setdefault(abs(w - x), set()).add(table[w][x])
-        values = [at[d] for d in sorted(at)]
-        if any(len(v) > 1 for v in values):
-            return False
-        flat = [next(iter(v)) for v in values]
-        if any(a > b for a, b in itertools.pairwise(flat)):
-            return False
+        by_distance = sorted((abs(w - x), table[w][x]) for w in range(size))
+        for (near, less), (far, more) in itertools.pairwise(by_distance):
+            if less > more or (near == far and less != more):
+                return False
     return True

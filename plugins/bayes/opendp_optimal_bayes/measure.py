@@ -8,29 +8,24 @@ without native noise are taken to one that has it, without loss, and back.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
-import numpy as np
 import opendp.prelude as dp
 
 from opendp_optimal.extend import (
     INTEGER_RANGES,
     Space,
-    float_down,
-    float_up,
     interval,
+    known,
     laplace_scale_up,
     make_transformation,
     positive,
-    postprocess,
     require_features,
     space_of,
     to_then,
     whole,
 )
 from opendp_optimal_bayes.grid import Law
-from opendp_optimal_bayes.noises import LaplaceNoise
+from opendp_optimal_bayes.remapping import keep_within
 
 NATIVE = ("i32", "i64", "u32", "u64")
 
@@ -66,14 +61,13 @@ def make_bounded_geometric(
         least, most = INTEGER_RANGES[space.carrier]
         if value.denominator != 1 or not least <= value <= most:
             raise ValueError(f"{name} ({value}) must be an integer of the type {space.carrier}")
-    scale = _scale(epsilon)
-    start, end = int(low), int(high)
+    scale = laplace_scale_up(positive("epsilon", epsilon))
     if space.carrier in NATIVE:
         noisy = dp.m.make_laplace(input_domain, input_metric, scale=scale)
     else:
         noisy = _widened(input_domain, input_metric, space) >> dp.m.then_laplace(scale)
-    measurement = postprocess(noisy, lambda y: start if y < start else min(y, end), space.carrier)
-    measurement.law = Law(low, high, True, LaplaceNoise(1.0 / scale))
+    measurement = keep_within(noisy, low, high, space.carrier)
+    measurement.law = Law(low, high, True, known.Geometric(1.0 / scale))
     return measurement
 
 
@@ -115,41 +109,15 @@ def make_bounded_laplace(
     if space.integer:
         raise ValueError(f"input_domain ({input_domain}) must hold floats")
     low, high = interval(lo, hi)
-    scale = _scale(epsilon)
-    start, end = float_up(low), float_down(high)
-    if space.carrier == "f32":
-        start, end = _inner_f32(start, end)
-    grid = None if k is None else whole("k", k, least=-1074)
-    if grid is not None and grid > 1023:
-        raise ValueError(f"k ({k}) must be at most 1023: the grid is made of floats")
+    scale = laplace_scale_up(positive("epsilon", epsilon))
+    grid = None if k is None else whole("k", k, least=-1074, most=1023)
     noisy = dp.m.make_laplace(input_domain, input_metric, scale=scale, k=grid)
-    measurement = postprocess(noisy, lambda y: start if y < start else min(y, end), space.carrier)
-    measurement.law = Law(low, high, False, LaplaceNoise(1.0 / scale))
+    measurement = keep_within(noisy, low, high, space.carrier)
+    measurement.law = Law(low, high, False, known.Laplace(1.0 / scale))
     return measurement
 
 
 then_bounded_laplace = to_then(make_bounded_laplace)
-
-
-def _inner_f32(lo: float, hi: float) -> tuple[float, float]:
-    """The ends of an interval, moved inwards to 32-bit floats."""
-    most = float(np.finfo(np.float32).max)
-    start, end = (float(np.float32(min(max(v, -most), most))) for v in (lo, hi))
-    with np.errstate(over="ignore"):
-        if start < lo:
-            start = float(np.nextafter(np.float32(start), np.float32(math.inf)))
-        if end > hi:
-            end = float(np.nextafter(np.float32(end), np.float32(-math.inf)))
-    if not start <= end:
-        raise ValueError(f"lo ({lo}) and hi ({hi}) must have a 32-bit float between them")
-    return start, end
-
-
-def _scale(epsilon: float) -> float:
-    scale = laplace_scale_up(positive("epsilon", epsilon))
-    if not math.isfinite(scale):
-        raise ValueError(f"epsilon ({epsilon}) must have a finite reciprocal")
-    return scale
 
 
 def _scalar(input_domain: dp.Domain, input_metric: dp.Metric) -> Space:
@@ -162,12 +130,11 @@ def _scalar(input_domain: dp.Domain, input_metric: dp.Metric) -> Space:
 def _widened(input_domain: dp.Domain, input_metric: dp.Metric, space: Space) -> dp.Transformation:
     """Integers of a type without native noise as integers of one that has it."""
     wide = "u64" if space.carrier == "usize" else "i64"
-    same: Callable[[Any], Any] = lambda x: x  # noqa: E731 (a type for the checker)
     return make_transformation(
         input_domain,
         input_metric,
         dp.atom_domain(T=wide),
         dp.absolute_distance(T=wide),
-        same,
-        lambda d: math.floor(d),
+        int,
+        math.floor,
     )

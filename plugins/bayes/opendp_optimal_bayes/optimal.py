@@ -15,13 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opendp_optimal import CertificateError, ChannelTable, solve_channel
-from opendp_optimal.extend import chances, fraction, matrix
+from opendp_optimal.extend import chances
 from opendp_optimal_bayes.channel import Channel, Metric, distances_of
 
-MOST_ENTRIES = 40_000
 _TOTAL = 1 << 62
 """What each row of weights adds up to."""
-_LARGEST = 64.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,35 +37,10 @@ class OptimalChannel:
         return self.table.weights
 
     @property
-    def dual(self) -> Any:
-        """Prices that prove the lower bound."""
-        return self.table.dual
-
-    @property
-    def problem(self) -> Any:
-        """What was asked, in integers."""
-        return self.table.above
-
-    @property
-    def distances(self) -> tuple[tuple[Any, ...], ...]:
-        """The metric, exactly."""
-        return self.table.request.distances
-
-    @property
     def epsilon(self) -> float | Fraction:
         """Privacy loss per unit of the metric: a float, or a fraction that no float is equal to."""
         exact = self.table.request.epsilon
         return near if (near := float(exact)) == exact else exact
-
-    @property
-    def slack(self) -> Fraction:
-        """By how much rounding of the costs can have moved any expected loss; bounds count it."""
-        above, below = self.table.above, self.table.below
-        rounded = sum(
-            max(a - b for a, b in zip(more, less, strict=True))
-            for more, less in zip(above.cost, below.cost, strict=True)
-        )
-        return Fraction(rounded, above.denominator) * self.table.request.unit
 
     @cached_property
     def channel(self) -> Channel:
@@ -138,15 +111,7 @@ def optimal_channel(
     >>> best.verify()
     """
     weights = chances("prior", prior)
-    size = len(weights)
-    table = matrix("loss", loss, None, size)
-    if not 0 < fraction("epsilon", epsilon) <= _LARGEST:
-        raise ValueError(f"epsilon ({epsilon!r}) must be above 0 and at most {_LARGEST:g}")
-    distances = distances_of(metric, size)
-    if size * len(table) > MOST_ENTRIES:
-        raise ValueError(
-            f"loss (of shape {len(table)} x {size}) must have at most {MOST_ENTRIES} entries"
-        )
-    if size == 1:
+    if len(weights) == 1:
         raise ValueError("prior (of length 1) must have at least 2 chances")
-    return OptimalChannel(solve_channel(weights, table, epsilon, distances, progress=progress))
+    distances = distances_of(metric, len(weights))
+    return OptimalChannel(solve_channel(weights, loss, epsilon, distances, progress=progress))

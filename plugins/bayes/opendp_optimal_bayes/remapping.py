@@ -5,6 +5,7 @@ Post-processing, so the privacy map stays as it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,6 +19,8 @@ from opendp_optimal.extend import (
     Loss,
     Postprocess,
     chances,
+    float_down,
+    float_up,
     fraction,
     interval,
     loss_of,
@@ -204,8 +207,7 @@ def _costs(loss: LossLike, actions: Floats, law: Law) -> Floats:
         return loss_of(loss).values(actions[:, None] - answers)
     if callable(loss):
         xs, ws = ([_number(law.origin + Fraction(v)) for v in at] for at in (answers, actions))
-        table = [[loss(w, x) for x in xs] for w in ws]
-        return floats(loss_matrix(table, range(len(answers)), range(len(actions))))
+        loss = [[loss(w, x) for x in xs] for w in ws]
     return floats(loss_matrix(loss, range(len(answers)), range(len(actions))))
 
 
@@ -229,19 +231,43 @@ class Clamp(Postprocess):
         :param measurement: noise on a single number
         """
         low, high = self._ends
-        if not law_of(measurement, self._ends).integer:
-            start, end = float(low), float(high)
-            return postprocess(measurement, lambda y: min(max(y, start), end), "f64")
-        if low.denominator != 1 or high.denominator != 1:
-            raise ValueError(f"lo ({low}) and hi ({high}) must be integers after integer noise")
-        # Releases are integers of their type, whatever the bounds: so is what is kept of them.
-        carrier = carrier_of(measurement)
+        law_of(measurement, self._ends)  # refuses what is no noise on a number
+        return keep_within(measurement, low, high, carrier_of(measurement))
+
+
+def keep_within(
+    measurement: dp.Measurement, lo: Fraction, hi: Fraction, carrier: str
+) -> dp.Measurement:
+    """Clamp what a measurement releases, to the outermost numbers of its type within bounds.
+
+    :param measurement: noise on a single number
+    :param lo: smallest answer
+    :param hi: largest answer
+    :param carrier: OpenDP's name of the type
+    """
+    start: float
+    end: float
+    if carrier not in INTEGER_RANGES:
+        start, end = float_up(lo), float_down(hi)
+        if carrier == "f32":
+            start, end = _inwards(start, math.inf), _inwards(end, -math.inf)
+    elif lo.denominator != 1 or hi.denominator != 1:
+        raise ValueError(f"lo ({lo}) and hi ({hi}) must be integers after integer noise")
+    else:
         least, most = INTEGER_RANGES[carrier]
-        first, last = max(int(low), least), min(int(high), most)
-        if first > last:
-            raise ValueError(f"lo ({low}) and hi ({high}) must leave integers of {carrier}")
-        kind = "i64" if last < 2**63 else "u64"
-        return postprocess(measurement, lambda y: min(max(y, first), last), kind)
+        start, end = max(int(lo), least), min(int(hi), most)
+    if start > end:
+        raise ValueError(f"lo ({_number(lo)}) and hi ({_number(hi)}) must leave {carrier} between")
+    return postprocess(measurement, lambda y: start if y < start else min(y, end), carrier)
+
+
+def _inwards(value: float, towards: float) -> float:
+    """The nearest 32-bit float that is not on the other side of a number."""
+    with np.errstate(over="ignore"):
+        near = np.float32(value)
+        if float(near) < value if towards > 0 else float(near) > value:
+            near = np.nextafter(near, np.float32(towards))
+    return float(near)
 
 
 def clamp(lo: Any, hi: Any) -> Clamp:

@@ -196,7 +196,7 @@ def test_legal_losses():
         (lambda: Channel("ab"), "must be a matrix"),
         (lambda: Channel([[math.nan, 1.0]]), "must be finite"),
         (lambda: Channel([["a", "b"]]), "must be a number"),
-        (lambda: geometric_channel(0, decay=0.5), r"n \(0\) must be at least 1"),
+        (lambda: geometric_channel(0, decay=0.5), r"n \(0\) must be in"),
         (lambda: geometric_channel(2), "give one of epsilon"),
         (lambda: geometric_channel(2, decay=1), r"decay \(1\) must be in \(0, 1\)"),
         (lambda: geometric_channel(2, epsilon=-1.0), r"epsilon \(-1.0\) must be positive"),

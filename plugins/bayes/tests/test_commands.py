@@ -32,7 +32,7 @@ def test_refine():
     ("arguments", "message"),
     [
         (["geometric", "--n", "2", "--decay", "x"], "must be a fraction"),
-        (["geometric", "--n", "0", "--decay", "1/2"], "n (0) must be at least 1"),
+        (["geometric", "--n", "0", "--decay", "1/2"], "n (0) must be in [1, 4096]"),
         (["refine", "--n", "3", "--t", "4"], "must be a multiple"),
     ],
 )

@@ -63,7 +63,7 @@ def test_clamps_that_are_wider_than_the_type(carrier, ends):
 
 def test_clamps_beyond_the_type_are_refused():
     noisy = dp.m.make_laplace(*integers_of("u64"), scale=1.0)
-    with pytest.raises(ValueError, match="must leave integers of u64"):
+    with pytest.raises(ValueError, match="must leave u64 between"):
         noisy >> clamp(-10, -5)
     with pytest.raises(ValueError, match="hi must be at most"):
         clamp(0, 10**400)
@@ -84,7 +84,7 @@ def test_every_float_of_every_type(carrier, ends):
 
 def test_floats_that_leave_no_room():
     space = dp.atom_domain(T="f32", nan=False), dp.absolute_distance(T="f32")
-    with pytest.raises(ValueError, match="must have a 32-bit float between them"):
+    with pytest.raises(ValueError, match="must leave f32 between"):
         make_bounded_laplace(*space, lo=1e300, hi=1e301, epsilon=1.0)
     wide = make_bounded_laplace(
         dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float), -1.7e308, 1.7e308, 1.0
@@ -129,9 +129,9 @@ def test_numpy_numbers(integers):
 @pytest.mark.parametrize("n", [4097, 2**62, 2**200])
 def test_channels_of_any_size_are_refused_before_they_are_built(n):
     for build in (geometric_channel, step_geometric_channel):
-        with pytest.raises(ValueError, match=rf"n \({n}\) must be at most 4096"):
+        with pytest.raises(ValueError, match=rf"n \({n}\) must be in \[1, 4096\]"):
             build(n, epsilon=1.0)
-    with pytest.raises(ValueError, match="must be at most 4096"):
+    with pytest.raises(ValueError, match=r"must be in \[1, 4096\]"):
         pixelated_laplace_channel(1, n, epsilon=1.0)
-    with pytest.raises(ValueError, match="must be at most 4096"):
+    with pytest.raises(ValueError, match=r"must be in \[1, 4096\]"):
         pixelated_prior(lambda x: x, n)

@@ -104,7 +104,7 @@ def test_a_certificate_that_was_tampered_with_is_refused():
     with pytest.raises(CertificateError, match="delta"):
         tampered(best, delta=0.5, weights=identity).verify()
     with pytest.raises(CertificateError, match="is not what the prices prove"):
-        tampered(best, dual=no_prices(best.problem)).verify()
+        tampered(best, dual=no_prices(best.table.above)).verify()
     with pytest.raises(CertificateError, match="lower"):
         tampered(best, lower=best.upper + 5).verify()
     with pytest.raises(CertificateError, match="is not the expected loss"):
@@ -151,7 +151,7 @@ def test_nobody_writes_to_what_was_proved(copied):
     other.verify()
     for array in (
         other.weights,
-        other.dual.slack,
+        other.table.dual.slack,
         other.channel.matrix,
         copied(best.channel).matrix,
     ):
@@ -178,10 +178,10 @@ def test_releases(integers):
     ("change", "message"),
     [
         ({"prior": [0.5, 0.6]}, "prior must add up to 1, not to 1.1"),
-        ({"prior": [1]}, r"loss \(of shape 2 x 2\) must be of shape any x 1"),
-        ({"loss": [[0, 1, 2]]}, r"loss \(of shape 1 x 3\) must be of shape any x 2"),
-        ({"epsilon": 0}, r"epsilon \(0\) must be above 0"),
-        ({"epsilon": 100}, r"epsilon \(100\) must be above 0 and at most 64"),
+        ({"prior": [1]}, r"prior \(of length 1\) must have at least 2 chances"),
+        ({"loss": [[0, 1, 2]]}, r"loss \(of shape \(1, 3\)\) must have a column for each"),
+        ({"epsilon": 0}, r"epsilon \(0\) must be in \(0, 64\]"),
+        ({"epsilon": 100}, r"epsilon \(100\) must be in \(0, 64\]"),
         ({"metric": [[0, 1], [2, 0]]}, "metric must be symmetric"),
         ({"metric": [[0, 100], [100, 0]]}, "must be at most 64"),
     ],

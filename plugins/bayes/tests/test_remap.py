@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from opendp_optimal import Loss, make_optimal_noise
 from opendp_optimal.exact.numbers import exp_down
+from opendp_optimal.extend import known
 from opendp_optimal_bayes import (
     clamp,
     geometric_channel,
@@ -22,7 +23,6 @@ from opendp_optimal_bayes import (
     remap,
 )
 from opendp_optimal_bayes.grid import Law
-from opendp_optimal_bayes.noises import GaussianNoise, LaplaceNoise
 from opendp_optimal_bayes.remapping import decision_rule, prior_weights
 
 
@@ -67,9 +67,7 @@ def test_deciding_is_never_worse_and_agrees_with_channels(n, epsilon, loss, seed
 
 
 def law(n, epsilon):
-    from fractions import Fraction
-
-    return Law(Fraction(0), Fraction(n), True, LaplaceNoise(epsilon))
+    return Law(Fraction(0), Fraction(n), True, known.Geometric(epsilon))
 
 
 def test_no_private_mechanism_does_better(integers):
@@ -148,10 +146,8 @@ def test_large_integers_stay_exact():
 
 
 def test_gaussian_law_is_a_distribution():
-    from fractions import Fraction
-
-    for integer in (True, False):
-        gauss = Law(Fraction(0), Fraction(10), integer, GaussianNoise(3.0))
+    for noise in (known.DiscreteGaussian(3.0), known.Gaussian(3.0)):
+        gauss = Law(Fraction(0), Fraction(10), noise.integer, noise)
         assert np.allclose(gauss.matrix.sum(axis=1), 1.0)
         assert gauss.matrix.min() >= 0
         assert gauss.place(-1e9) == 0
