@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from opendp_optimal.arrays import Frozen
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.losses import sampled
+from opendp_optimal.losses.pairs import PairLoss
 from opendp_optimal.losses.pieces import Piece, halves, pieces
 
 Integers = Sequence[int]
@@ -97,6 +98,8 @@ class Loss:
     """What a unit of error to that power costs, on average over both signs."""
     like = "l1"
     """The loss with a known best noise, "l1" or "l2", that it resembles."""
+    pairs: ClassVar[PairLoss | None] = None
+    """What it costs to be off by noise on a sum and on a count, where that is known exactly."""
     _least_side = 1e-3
 
     def __post_init__(self) -> None:

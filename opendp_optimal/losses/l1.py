@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from opendp_optimal.losses.base import Floats, LatticeCost, NamedLoss
+from opendp_optimal.losses.pairs import AbsolutePairs
 from opendp_optimal.losses.pieces import Piece, pieces
 
 
@@ -16,6 +17,7 @@ class L1(NamedLoss):
 
     endless = True
     power = 1
+    pairs = AbsolutePairs()
 
     def __init__(self) -> None:
         """There is one."""

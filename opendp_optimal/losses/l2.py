@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from opendp_optimal.losses.base import Floats, LatticeCost, NamedLoss
+from opendp_optimal.losses.pairs import SquaredPairs
 from opendp_optimal.losses.pieces import Piece, pieces
 
 _CHORDS = 4
@@ -18,6 +19,7 @@ class L2(NamedLoss):
 
     endless = True
     power = 2
+    pairs = SquaredPairs()
     like = "l2"
 
     def __init__(self) -> None:

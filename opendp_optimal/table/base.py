@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "Certified", "Table", "kind_for", "kind_of", "kinds"]
 
-KINDS = ("noise", "bounded")
+KINDS = ("noise", "bounded", "pair")
 """Kinds of tables that are kept: each has a module of its name in ``table/files``."""
 
 

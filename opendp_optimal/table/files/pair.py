@@ -1,0 +1,67 @@
+"""Files of pair tables, version 1."""
+
+from __future__ import annotations
+
+from opendp_optimal.certify.pair import PairDual
+from opendp_optimal.errors import TableFormatError
+from opendp_optimal.losses.base import Loss, from_fingerprint
+from opendp_optimal.problem.pair import PairProblem
+from opendp_optimal.table.files.container import Arrays, Header, Kind
+from opendp_optimal.table.pair import PairTable
+
+_VERSION = 1
+
+
+def _parts(table: PairTable) -> tuple[Header, Arrays]:
+    dual = table.dual
+    header: Header = {
+        "version": _VERSION,
+        "problem": table.problem.describe(),
+        "cells": table.cells,
+        "upper": table.upper.hex(),
+        "lower": table.lower.hex(),
+        "dual_cells": dual.cells,
+        "reach": dual.reach,
+        "scale": dual.scale,
+    }
+    arrays = {"weights": table.weights, "moves": dual.moves, "budget": dual.budget}
+    return header, {**arrays, "slack": dual.slack}
+
+
+def _build(header: Header, arrays: Arrays, loss: Loss | None) -> PairTable:
+    described = header["problem"]
+    problem = PairProblem(
+        epsilon=float.fromhex(described["epsilon"]),
+        delta=float.fromhex(described["delta"]),
+        loss=from_fingerprint(described["loss"]) if loss is None else loss,
+    )
+    if problem.describe() != described:
+        raise TableFormatError("the problem in the file is not the one that was asked for")
+    dual = PairDual(
+        cells=int(header["dual_cells"]),
+        reach=int(header["reach"]),
+        moves=arrays["moves"],
+        budget=arrays["budget"],
+        slack=arrays["slack"],
+        scale=int(header["scale"]),
+    )
+    return PairTable(
+        problem=problem,
+        cells=int(header["cells"]),
+        weights=arrays["weights"],
+        dual=dual,
+        upper=float.fromhex(header["upper"]),
+        lower=float.fromhex(header["lower"]),
+    )
+
+
+KIND: Kind[PairTable] = Kind(
+    name="pair",
+    magic=b"ODPPAIRS",
+    versions=(_VERSION,),
+    problem=PairProblem,
+    parts=_parts,
+    build=_build,
+    numbers=("epsilon", "delta"),
+    sizes=("cells",),
+)

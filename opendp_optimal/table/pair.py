@@ -1,0 +1,144 @@
+"""PairTable: optimal noise for a mean and its count, as integers with two exact proofs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from opendp_optimal.arrays import Integers
+from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.certify.pair import (
+    PairDual,
+    prove_pair_bound,
+    prove_pairs_private,
+    shortfall,
+    unfolded,
+)
+from opendp_optimal.errors import CertificateError
+from opendp_optimal.exact.numbers import float_down, float_up
+from opendp_optimal.problem.pair import PairProblem
+from opendp_optimal.sample.pair import PairSampler
+from opendp_optimal.sample.words import Source, secure_bytes
+from opendp_optimal.table.base import Table
+
+
+@dataclass(frozen=True, eq=False)
+class PairTable(Table):
+    """Noise for a centred sum and a count, with a proof of privacy and a proof of near-optimality.
+
+    A draw is a cell of the sum, then a uniform place in it, and a whole number for the count. The
+    cells have width 1/cells, where a record moves the sum by at most 1/2.
+
+    :param problem: what was asked
+    :param cells: cells of the lattice for a move of the centred sum by 1; even
+    :param weights: integer weights of the points 0..C (rows, count) and 0..J (columns, cells of the
+        sum), each for its mirror images, too
+    :param dual: prices that prove the lower bound
+    :param upper: expected loss of the mean times the count, rounded up
+    :param lower: a bound below that of every additive noise on the pair, rounded down
+    """
+
+    problem: PairProblem
+    cells: int
+    weights: Integers
+    dual: PairDual
+    upper: float
+    lower: float
+
+    @staticmethod
+    def proved(problem: PairProblem, cells: int, weights: Integers, dual: PairDual) -> PairTable:
+        """The table of these weights and prices, with the bounds that they prove."""
+        unproved = PairTable(problem, cells, weights, dual, math.inf, -math.inf)
+        return PairTable(problem, cells, weights, dual, *unproved._proved())
+
+    def __repr__(self) -> str:
+        """One line with the guarantee and the certified interval."""
+        return (
+            f"PairTable(epsilon={self.epsilon}, delta={self.delta}, loss={self.loss.name}, "
+            f"cells={self.cells}, upper={self.upper:.6g}, lower={self.lower:.6g}, "
+            f"gap={self.gap:.3%})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Equal content."""
+        if not isinstance(other, PairTable):
+            return NotImplemented
+        return (
+            self.problem.fingerprint == other.problem.fingerprint
+            and (self.cells, self.upper, self.lower) == (other.cells, other.upper, other.lower)
+            and np.array_equal(self.weights, other.weights)
+            and np.array_equal(self.dual.slack, other.dual.slack)
+        )
+
+    def __hash__(self) -> int:
+        """By problem and size."""
+        return hash((self.problem.fingerprint, self.cells, self.upper))
+
+    def _sizes(self) -> dict[str, Any]:
+        return {"cells": self.cells, "support": self.weights.shape[0] - 1}
+
+    def verify(self) -> None:
+        """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
+        upper, lower = self._proved()
+        if self.upper != upper:
+            raise CertificateError(f"upper ({self.upper}) is not the expected loss, rounded up")
+        if self.lower != lower:
+            raise CertificateError(f"lower ({self.lower}) is not what the prices prove")
+
+    def _proved(self) -> tuple[float, float]:
+        """Prove everything but the bounds that are stated; returns those that follow."""
+        problem, dual = self.problem, self.dual
+        if not isinstance(problem, PairProblem) or not isinstance(dual, PairDual):
+            raise CertificateError("a table has parts that are not its own")
+        if type(self.upper) is not float or type(self.lower) is not float:
+            raise CertificateError("the bounds of a table are not floats")
+        prove_pairs_private(self.weights, self.cells, problem.epsilon, problem.delta)
+        dual.check()
+        counts = np.arange(-dual.reach - 2, dual.reach + 2)
+        cost = problem.costs.lower(dual.cells, dual.most + dual.cells // 2, counts)
+        bound = prove_pair_bound(dual, cost, epsilon=problem.epsilon, delta=problem.delta)
+        upper, lower = float_up(self._expected()), float_down(max(bound, Fraction(0)))
+        if not lower <= upper:
+            raise CertificateError(f"lower ({lower}) is above upper ({upper})")
+        return upper, lower
+
+    def _expected(self) -> Fraction:
+        """The expected loss, exactly or a little above it."""
+        rows, columns = self.weights.shape
+        cost = self.problem.costs.upper(self.cells, columns - 1, np.arange(rows))
+        spent = zip(
+            unfolded(self.weights).ravel().tolist(),
+            unfolded(cost.values).ravel().tolist(),
+            strict=True,
+        )
+        return Fraction(sum(w * c for w, c in spent), TOTAL * cost.denominator)
+
+    def delta_at(self, epsilon: float) -> float:
+        """The exact privacy profile for one record: the least delta for this epsilon, rounded up.
+
+        :param epsilon: at least 0
+        """
+        if not epsilon >= 0:
+            raise ValueError(f"epsilon ({epsilon}) must not be negative")
+        return float_up(Fraction(shortfall(self.weights, self.cells, epsilon), TOTAL))
+
+    @cached_property
+    def sampler(self) -> PairSampler:
+        """Draws from the weights."""
+        return PairSampler.of(unfolded(self.weights))
+
+    def draw(
+        self, count: int, *, steps: int = (1 << 24) + 1, source: Source = secure_bytes
+    ) -> tuple[Integers, Integers]:
+        """Independent noise for the sum, in steps of 1/(cells * steps), and for the count.
+
+        :param count: how many
+        :param steps: grid points in a cell, an odd number
+        :param source: of random bytes
+        """
+        return self.sampler.draw(count, steps, source)
