@@ -10,11 +10,12 @@ from functools import cached_property
 
 import numpy as np
 
+from opendp_optimal.checks import finite
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.losses.pairs import PairLoss
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA
 
-LEAST_EPSILON = 0.02
+LEAST_EPSILON = 0.2
 """Below it noise in a box is as good, and much easier to find."""
 
 
@@ -25,7 +26,7 @@ class PairProblem:
     A record moves the count by 1 and the centred sum by at most 1/2, both up or both down or one
     of each. The loss is that of the mean's error times the count, on average over all means.
 
-    :param epsilon: privacy parameter, in [0.02, 32]
+    :param epsilon: privacy parameter, in [0.2, 32]
     :param delta: privacy parameter, in [1e-14, 1)
     :param loss: "l1" or "l2"
     """
@@ -38,14 +39,14 @@ class PairProblem:
 
     def __post_init__(self) -> None:
         """Check arguments at the door."""
-        for name, least, most in (
-            ("epsilon", LEAST_EPSILON, math.nextafter(MAX_EPSILON, math.inf)),
-            ("delta", MIN_DELTA, 1.0),
-        ):
-            value = getattr(self, name)
-            if isinstance(value, bool | str) or not least <= float(value) < most:
-                raise ValueError(f"{name} ({value!r}) must be in [{least:g}, {most:g})")
-            object.__setattr__(self, name, float(value))
+        for name in ("epsilon", "delta"):
+            object.__setattr__(self, name, finite(name, getattr(self, name)))
+        if not LEAST_EPSILON <= self.epsilon <= MAX_EPSILON:
+            raise ValueError(
+                f"epsilon ({self.epsilon}) must be in [{LEAST_EPSILON}, {MAX_EPSILON:g}]"
+            )
+        if not MIN_DELTA <= self.delta < 1:
+            raise ValueError(f"delta ({self.delta}) must be in [{MIN_DELTA}, 1)")
         if not isinstance(self.loss, Loss) or self.loss.pairs is None:
             raise ValueError(f"loss ({self.loss!r}) must be l1 or l2 for a mean and its count")
 
@@ -66,7 +67,7 @@ class PairProblem:
         distance = np.arange(farthest + 1.0)
         shells = np.maximum(4 * distance, 1) * np.exp(-self.epsilon * distance)
         fits = shells <= 0.9 * self.delta * np.cumsum(shells)
-        return int(np.argmax(fits)) + math.ceil(1 + 1 / self.epsilon)
+        return int(np.argmax(fits)) + math.ceil(2 / self.epsilon)
 
     def describe(self) -> dict[str, object]:
         """The problem as plain values, in a fixed order."""

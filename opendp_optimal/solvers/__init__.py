@@ -19,6 +19,7 @@ from opendp_optimal.errors import SolverError
 from opendp_optimal.lazy import Late, late
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution, on_a_line
 from opendp_optimal.model.noise import LatticeProgram, LatticeSolution
+from opendp_optimal.model.pair import PairProgram, PairSolution
 
 Check = Callable[[Any], bool]
 
@@ -54,7 +55,7 @@ def _within(gap: float) -> Check:
 class Solver:
     """One row of the table.
 
-    :param kind: of programme: "noise" (a ``LatticeProgram``) or "channel" (a ``ChannelProgram``)
+    :param kind: of programme: "noise" (a ``LatticeProgram``), "channel" or "pair"
     :param method: what it is asked for by
     :param function: takes a programme, and by keyword what ``takes`` lists
     :param takes: options that the function knows
@@ -113,6 +114,10 @@ SOLVERS = (
     Solver(
         *("channel", "highs", late("opendp_optimal.solvers.channel_highs:solve_highs")),
         takes=("penalty", "progress"),
+    ),
+    Solver(
+        *("pair", "interior", late("opendp_optimal.solvers.pair_interior:solve_pairs")),
+        takes=("tolerance", "outward_only"),
     ),
 )
 """In the order in which "auto" tries them."""
@@ -173,6 +178,18 @@ def run_channel(
             break
     base = float(least.sum())
     return replace(found, primal=found.primal + base, dual=found.dual + base)
+
+
+def run_pair(program: PairProgram, *, outward_only: bool, gap: float) -> PairSolution:
+    """Solve a programme of pairs.
+
+    :param program: what to solve
+    :param outward_only: leave out terms that cannot bind for noise that falls outwards
+    :param gap: the relative gap that is wanted in the end
+    """
+    options = {"outward_only": outward_only, "tolerance": min(1e-3, gap / 50)}
+    found: PairSolution = _first("pair", program, "auto", options)
+    return found
 
 
 @cache

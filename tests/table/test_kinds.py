@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from opendp_optimal import TableFormatError, solve, solve_bounded
+from opendp_optimal.search.pair import solve_pair
 from opendp_optimal.table import base
 from opendp_optimal.table import store as cache
 from opendp_optimal.table.files.noise import KIND as NOISE
@@ -20,6 +21,7 @@ def tables():
     return {
         "noise": solve(0.77, 0.03, cells=3, gap=1.0, cache=False),
         "bounded": solve_bounded(1.0, 0.2, sensitivity=2, range=(0, 4), bins=4, cache=False),
+        "pair": solve_pair(3.0, 0.1, gap=0.1, cache=False),
     }
 
 
