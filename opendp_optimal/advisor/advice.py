@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from opendp_optimal.advisor.request import Bound, Candidate, Proposal, Remark, Request
+from opendp_optimal.arrays import Progress
 from opendp_optimal.losses.base import Loss, loss_of
 
 MOST_COUNTED = 4096
 """Up to how many releases the Gaussian is waited for."""
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -214,11 +214,4 @@ def _gaussian_from(request: Request) -> int | None:
         if high >= MOST_COUNTED:
             return None
         high *= 2
-    low = high // 2  # does not win, or 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        if wins(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    return bisect_left(range(high), True, lo=high // 2 + 1, key=wins)

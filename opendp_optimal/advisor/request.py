@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from opendp_optimal.checks import finite
+from opendp_optimal.checks import finite, whole
 from opendp_optimal.lazy import late
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.measure import dp
-from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
+from opendp_optimal.problem.noise import check_target
 from opendp_optimal.table import NoiseTable
 
 MOST_RELEASES = 1_000_000
@@ -48,23 +48,15 @@ class Request:
         """Check arguments at the door."""
         for name in ("epsilon", "delta", "sensitivity", "gap"):
             object.__setattr__(self, name, finite(name, getattr(self, name)))
-        if not MIN_EPSILON <= self.epsilon <= MAX_EPSILON:
-            raise ValueError(
-                f"epsilon ({self.epsilon}) must be in [{MIN_EPSILON}, {MAX_EPSILON:g}]"
-            )
-        if not (self.delta == 0 or MIN_DELTA <= self.delta < 1):
-            raise ValueError(f"delta ({self.delta}) must be 0 or in [{MIN_DELTA}, 1)")
+        check_target(self.epsilon, self.delta)
         if not self.sensitivity > 0:
             raise ValueError(f"sensitivity ({self.sensitivity}) must be positive")
         if not self.gap > 0:
             raise ValueError(f"gap ({self.gap}) must be positive")
         if not isinstance(self.integer, bool):
             raise ValueError(f"integer ({self.integer!r}) must be True or False")
-        count = self.releases
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ValueError(f"releases ({count!r}) must be a positive integer")
-        if count > MOST_RELEASES:
-            raise ValueError(f"releases ({count}) must be at most {MOST_RELEASES}")
+        count = whole("releases", self.releases, most=MOST_RELEASES)
+        object.__setattr__(self, "releases", count)
         if self.integer and self.sensitivity != int(self.sensitivity):
             raise ValueError(
                 f"sensitivity ({self.sensitivity}) must be an integer for integer queries"

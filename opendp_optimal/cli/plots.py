@@ -10,11 +10,10 @@ from typing import Any
 
 import click
 import numpy as np
-import numpy.typing as npt
 
+from opendp_optimal.arrays import Floats
 from opendp_optimal.table import NoiseTable
 
-FloatArray = npt.NDArray[np.float64]
 BLOCKS = " ▁▂▃▄▅▆▇█"
 MOST_BLOCKS = 2000
 
@@ -31,8 +30,8 @@ class Shape:
     """A density that is constant between edges."""
 
     name: str
-    edges: FloatArray
-    density: FloatArray
+    edges: Floats
+    density: Floats
 
 
 def shape_of(table: NoiseTable) -> Shape:
@@ -53,7 +52,7 @@ def shape_of(table: NoiseTable) -> Shape:
     return Shape("optimal", points / cells, mass * cells)
 
 
-def rivals(table: NoiseTable, edges: FloatArray) -> list[Shape]:
+def rivals(table: NoiseTable, edges: Floats) -> list[Shape]:
     """Return Laplace, Gaussian and staircase noise for the same target, on the same bins."""
     from opendp_optimal import known
 

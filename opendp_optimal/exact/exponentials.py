@@ -6,9 +6,8 @@ from fractions import Fraction
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from opendp_optimal.arrays import Floats
 
 STEPS = 32
 """Table entries per unit of the exponent in :func:`exp_many`."""
@@ -54,12 +53,12 @@ def _exp_small(x: int, one: int) -> tuple[int, int]:
 
 
 @cache
-def _table() -> FloatArray:
+def _table() -> Floats:
     entries = [exp_bounds(Fraction(k, STEPS), 160)[0] for k in range(FARTHEST * STEPS + 1)]
     return np.array([entry / 2**160 for entry in entries])
 
 
-def exp_many(x: FloatArray) -> FloatArray:
+def exp_many(x: Floats) -> Floats:
     """Return ``exp(-x)`` for floats ``x >= 0``, off by at most :data:`EXP_ERROR`.
 
     Only a table of exact values and additions and multiplications, which IEEE arithmetic rounds
@@ -75,6 +74,6 @@ def exp_many(x: FloatArray) -> FloatArray:
     whole = np.floor(clipped * STEPS)
     f = clipped - whole / STEPS
     series = 1.0 - f * (1.0 - f * (0.5 - f * (1.0 / 6.0 - f * (1.0 / 24.0))))
-    head: FloatArray = _table()[whole.astype(np.intp)]
+    head: Floats = _table()[whole.astype(np.intp)]
     head *= series
     return head

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from opendp_optimal.arrays import Floats
 from opendp_optimal.exact.halving import least
-from opendp_optimal.known.law import Floats, Symmetric
+from opendp_optimal.known.law import Symmetric
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from opendp_optimal.known.law import Floats, SymmetricIntegers
+from opendp_optimal.arrays import Floats
+from opendp_optimal.known.law import SymmetricIntegers
 
 
 @dataclass(frozen=True)

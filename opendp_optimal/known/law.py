@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from opendp_optimal.arrays import Floats
 from opendp_optimal.losses.base import Loss
-
-Floats = NDArray[np.float64]
 
 _STEPS = 20_000
 _TAIL = 1e-14

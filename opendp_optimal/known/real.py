@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from opendp_optimal.arrays import Floats
 from opendp_optimal.known.integer import Geometric, canonical_tails
-from opendp_optimal.known.law import Floats, Symmetric
+from opendp_optimal.known.law import Symmetric
 from opendp_optimal.losses.base import Loss
 
 

@@ -38,9 +38,10 @@ from typing import Any
 
 import numpy as np
 
+from opendp_optimal.arrays import Floats
 from opendp_optimal.budget.events import Profile
 from opendp_optimal.exact.numbers import BITS, exp_bounds, float_down, float_up
-from opendp_optimal.known.law import Floats, Tabulated
+from opendp_optimal.known.law import Tabulated
 from opendp_optimal.measure.release import Grid
 from opendp_optimal.measure.space import Space
 from opendp_optimal.table import NoiseTable

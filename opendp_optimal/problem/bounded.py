@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 from opendp_optimal.losses.base import Loss, parse
-from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
+from opendp_optimal.problem.base import Problem
+from opendp_optimal.problem.noise import check_target
 
 _CLOSE = 1e-9
 _LARGEST_LOSS, _LEAST_LOSS = Fraction(2) ** 1025, Fraction(2) ** -960
@@ -20,7 +18,7 @@ _LARGEST_LOSS, _LEAST_LOSS = Fraction(2) ** 1025, Fraction(2) ** -960
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundedProblem:
+class BoundedProblem(Problem):
     """Find the conditional noises of least expected loss for a query within a range.
 
     :param epsilon: privacy parameter, in [1e-4, 32]
@@ -50,16 +48,15 @@ class BoundedProblem:
     integer: bool = False
     edges: tuple[float, ...] | None = None
 
+    LABEL = "bounded"
+
     def __post_init__(self) -> None:
         """Check arguments at the door."""
         for name in ("epsilon", "delta", "sensitivity", "low", "high"):
             object.__setattr__(self, name, _finite(name, getattr(self, name)))
-        if not MIN_EPSILON <= self.epsilon <= MAX_EPSILON:
-            raise ValueError(
-                f"epsilon ({self.epsilon}) must be in [{MIN_EPSILON}, {MAX_EPSILON:g}]"
-            )
-        if not (self.delta == 0 or MIN_DELTA <= self.delta < 1):
-            raise ValueError(f"delta ({self.delta}) must be 0 or in [{MIN_DELTA}, 1)")
+        check_target(self.epsilon, self.delta)
+        if not isinstance(self.integer, bool):
+            raise ValueError(f"integer ({self.integer!r}) must be True or False")
         if not self.low < self.high:
             raise ValueError(
                 f"range ({self.low}, {self.high}) must have its low end below its high end"
@@ -170,51 +167,10 @@ class BoundedProblem:
             ends = [Fraction(self.low) + i * part for i in range(len(weights) + 1)]
         return [(a, b, w / (b - a)) for a, b, w in zip(ends[:-1], ends[1:], weights, strict=True)]
 
-    def describe(self) -> dict[str, Any]:
-        """The problem as plain values, in a fixed order."""
-        return {
-            "epsilon": self.epsilon.hex(),
-            "delta": self.delta.hex(),
-            "sensitivity": self.sensitivity.hex(),
-            "low": self.low.hex(),
-            "high": self.high.hex(),
-            "loss": self.loss.fingerprint,
-            "prior": None if self.prior is None else [w.hex() for w in self.prior],
-            "cap": None if self.cap is None else self.cap.hex(),
-            "integer": self.integer,
-            "edges": None if self.edges is None else [e.hex() for e in self.edges],
-        }
-
-    @staticmethod
-    def from_description(described: dict[str, Any], loss: Loss) -> BoundedProblem:
-        """The problem that :meth:`describe` described."""
-
-        def floats(values: list[str] | None) -> tuple[float, ...] | None:
-            return None if values is None else tuple(float.fromhex(v) for v in values)
-
-        return BoundedProblem(
-            epsilon=float.fromhex(described["epsilon"]),
-            delta=float.fromhex(described["delta"]),
-            sensitivity=float.fromhex(described["sensitivity"]),
-            low=float.fromhex(described["low"]),
-            high=float.fromhex(described["high"]),
-            loss=loss,
-            prior=floats(described["prior"]),
-            cap=None if described["cap"] is None else float.fromhex(described["cap"]),
-            integer=bool(described["integer"]),
-            edges=floats(described["edges"]),
-        )
-
     @property
     def kind(self) -> str:
         """ "real" or "integer"."""
         return "integer" if self.integer else "real"
-
-    @property
-    def fingerprint(self) -> str:
-        """The address of the problem's table: a digest of everything that was asked."""
-        text = json.dumps({"bounded": self.describe()}, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _finite(name: str, value: object) -> float:

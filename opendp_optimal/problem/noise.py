@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from opendp_optimal.losses.base import LatticeCost, Loss, parse
+from opendp_optimal.problem.base import Problem
 
 MIN_EPSILON, MAX_EPSILON = 1e-4, 32.0
 MIN_DELTA = 1e-14
 
 
+def check_target(epsilon: float, delta: float) -> None:
+    """Raise unless tables are made for a privacy target."""
+    if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
+        raise ValueError(f"epsilon ({epsilon}) must be in [{MIN_EPSILON}, {MAX_EPSILON:g}]")
+    if not (delta == 0 or MIN_DELTA <= delta < 1):
+        raise ValueError(f"delta ({delta}) must be 0 or in [{MIN_DELTA}, 1)")
+
+
 @dataclass(frozen=True, kw_only=True)
-class NoiseProblem:
+class NoiseProblem(Problem):
     """Find the additive noise of least expected loss that is (epsilon, delta)-private.
 
     :param epsilon: privacy parameter, in [1e-4, 32]
@@ -40,12 +47,7 @@ class NoiseProblem:
     def __post_init__(self) -> None:
         """Check arguments at the door."""
         epsilon, delta = _number("epsilon", self.epsilon), _number("delta", self.delta)
-        if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
-            raise ValueError(
-                f"epsilon ({self.epsilon}) must be in [{MIN_EPSILON}, {MAX_EPSILON:g}]"
-            )
-        if not (delta == 0 or MIN_DELTA <= delta < 1):
-            raise ValueError(f"delta ({self.delta}) must be 0 or in [{MIN_DELTA}, 1)")
+        check_target(self.epsilon, self.delta)
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
         if self.integer_sensitivity is not None:
@@ -62,8 +64,11 @@ class NoiseProblem:
             raise ValueError("symmetric and monotone must be True or False")
         if self.support is not None:
             self._check_support(_number("support", self.support))
-        if self.impossible is not None and not 0 < _number("impossible", self.impossible) <= delta:
-            raise ValueError(f"impossible ({self.impossible}) must be in (0, delta = {delta}]")
+            object.__setattr__(self, "support", float(self.support))
+        if self.impossible is not None:
+            if not 0 < _number("impossible", self.impossible) <= delta:
+                raise ValueError(f"impossible ({self.impossible}) must be in (0, delta = {delta}]")
+            object.__setattr__(self, "impossible", float(self.impossible))
         if delta == 0 and (self.monotone or self.support or self.impossible):
             raise ValueError(
                 "delta (0) must be positive for monotone, support and impossible: pure noise is "
@@ -136,25 +141,6 @@ class NoiseProblem:
             atom=2 * cost.atom,
             denominator=2 * cost.denominator,
         )
-
-    def describe(self) -> dict[str, object]:
-        """The problem as plain values, in a fixed order."""
-        return {
-            "epsilon": self.epsilon.hex(),
-            "delta": self.delta.hex(),
-            "loss": self.loss.fingerprint,
-            "integer_sensitivity": self.integer_sensitivity,
-            "symmetric": self.symmetric,
-            "monotone": self.monotone,
-            "support": None if self.support is None else float(self.support).hex(),
-            "impossible": None if self.impossible is None else float(self.impossible).hex(),
-        }
-
-    @property
-    def fingerprint(self) -> str:
-        """The address of the problem's table: a digest of everything that was asked."""
-        text = json.dumps(self.describe(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
 
 
 def support_radius(epsilon: float, delta: float) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +11,7 @@ import numpy as np
 from opendp_optimal.checks import finite
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.losses.pairs import PairLoss
+from opendp_optimal.problem.base import Problem
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA
 
 LEAST_EPSILON = 0.2
@@ -20,7 +19,7 @@ LEAST_EPSILON = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairProblem:
+class PairProblem(Problem):
     """Find the noise on a centred sum and a count that leaves the mean the least expected loss.
 
     A record moves the count by 1 and the centred sum by at most 1/2, both up or both down or one
@@ -36,6 +35,7 @@ class PairProblem:
     loss: Loss = field(default_factory=lambda: parse("l2"))
 
     kind = "pair"
+    LABEL = "pair"
 
     def __post_init__(self) -> None:
         """Check arguments at the door."""
@@ -68,17 +68,3 @@ class PairProblem:
         shells = np.maximum(4 * distance, 1) * np.exp(-self.epsilon * distance)
         fits = shells <= 0.9 * self.delta * np.cumsum(shells)
         return int(np.argmax(fits)) + math.ceil(2 / self.epsilon)
-
-    def describe(self) -> dict[str, object]:
-        """The problem as plain values, in a fixed order."""
-        return {
-            "epsilon": self.epsilon.hex(),
-            "delta": self.delta.hex(),
-            "loss": self.loss.fingerprint,
-        }
-
-    @property
-    def fingerprint(self) -> str:
-        """The address of the problem's table: a digest of everything that was asked."""
-        text = json.dumps({"pair": self.describe()}, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()

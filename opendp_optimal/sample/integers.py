@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.exact.exponentials import exp_many
 from opendp_optimal.sample.digits import Digits, below, settle, settle_beyond
 from opendp_optimal.sample.strips import (
@@ -31,9 +32,7 @@ from opendp_optimal.sample.strips import (
 )
 from opendp_optimal.sample.words import Source, random_words, secure_bytes
 
-Integers = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-Rates = float | FloatArray
+Rates = float | Floats
 
 CHUNK = 1 << 16
 PLACE_BITS = 36
@@ -111,7 +110,7 @@ def laplace_vectors(
 
 
 def _propose_vectors(
-    rates: FloatArray, dimension: int, source: Source
+    rates: Floats, dimension: int, source: Source
 ) -> tuple[Integers, NDArray[np.bool_]]:
     count = len(rates)
     slow = rates * (math.sqrt(1.0 / dimension) * (1.0 - 2.0**-48))
@@ -155,7 +154,7 @@ def smallest_rate(*, pure: bool) -> float:
     return (1.0 if pure else 0.5 / scale) / scale * (1.0 + 1e-9)
 
 
-def _units(shape: Shape, rates: FloatArray) -> tuple[NDArray[np.uint64], float]:
+def _units(shape: Shape, rates: Floats) -> tuple[NDArray[np.uint64], float]:
     """Return the strips' lengths in integers, and by how much the widest is too wide."""
     if rates.size and not (np.isfinite(rates).all() and rates.min() > 0.0):
         raise ValueError("rate must be finite and positive")
@@ -199,7 +198,7 @@ def _propose(
     shape: Shape,
     z: Integers,
     units: NDArray[np.uint64],
-    rates: FloatArray,
+    rates: Floats,
     stretch: float,
     source: Source,
 ) -> NDArray[np.intp]:
@@ -238,7 +237,7 @@ def _look_closer(
     slot: NDArray[np.intp],
     word: NDArray[np.uint64],
     units: NDArray[np.uint64],
-    rates: FloatArray,
+    rates: Floats,
     source: Source,
 ) -> NDArray[np.bool_]:
     """Decide about some of the proposals with the density itself; may write into ``z``."""

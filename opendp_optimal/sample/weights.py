@@ -6,12 +6,9 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from opendp_optimal.arrays import frozen_array
+from opendp_optimal.arrays import Integers, frozen_array
 from opendp_optimal.sample.words import Source, one_word, random_words, secure_bytes, uniform_below
-
-Integers = NDArray[np.int64]
 
 _CHUNK = 1 << 20
 

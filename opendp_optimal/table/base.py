@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from opendp_optimal.arrays import Frozen
 from opendp_optimal.certify.noise import TOTAL
-from opendp_optimal.errors import TableFormatError
+from opendp_optimal.errors import CertificateError, TableFormatError
 from opendp_optimal.losses.base import Loss
+from opendp_optimal.problem.base import Problem
 
 if TYPE_CHECKING:
     from opendp_optimal.table.files.container import Kind
-
-__all__ = ["KINDS", "Certified", "Table", "kind_for", "kind_of", "kinds"]
 
 KINDS = ("noise", "bounded", "pair")
 """Kinds of tables that are kept: each has a module of its name in ``table/files``."""
@@ -32,6 +34,15 @@ class Certified(Frozen):
         """The certified relative gap (upper - lower) / lower; infinite if lower is not positive."""
         return (self.upper - self.lower) / self.lower if self.lower > 0 else math.inf
 
+    def _check_bounds(self, upper: float, lower: float) -> None:
+        """Raise unless the bounds that are stated are those that follow from the data."""
+        if self.upper != upper:
+            raise CertificateError(f"upper ({self.upper}) is not the expected loss ({upper})")
+        if self.lower != lower:
+            raise CertificateError(f"lower ({self.lower}) is not what the prices prove ({lower})")
+        if not lower <= upper:
+            raise CertificateError(f"lower ({lower}) is above upper ({upper})")
+
     @property
     def total(self) -> int:
         """What the weights (of each row), an atom and tails add up to."""
@@ -42,6 +53,14 @@ class Table(Certified):
     """The answer to a problem that states a privacy target and a loss."""
 
     problem: Any
+
+    def __eq__(self, other: object) -> bool:
+        """Equal content."""
+        return NotImplemented if type(other) is not type(self) else _same(self, other)
+
+    def __hash__(self) -> int:
+        """By problem and bounds."""
+        return hash((self.problem.fingerprint, self.upper, self.lower))
 
     @property
     def epsilon(self) -> float:
@@ -80,6 +99,17 @@ class Table(Certified):
     def _sizes(self) -> dict[str, Any]:
         """The facts that only this kind of table has."""
         raise NotImplementedError
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values, arrays, problems, or dataclasses of them are equal."""
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other)
+    if isinstance(one, Problem):
+        return bool(one.fingerprint == other.fingerprint)
+    if is_dataclass(one) and type(one) is type(other):
+        return all(_same(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
+    return bool(one == other)
 
 
 def kinds() -> Iterator[Kind[Any]]:

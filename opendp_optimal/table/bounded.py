@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.certify import channel as proofs
 from opendp_optimal.certify.bounded import expected_loss_at
 from opendp_optimal.certify.noise import TOTAL
@@ -24,9 +24,6 @@ from opendp_optimal.sample import bounded as sampling
 from opendp_optimal.table.base import Table
 from opendp_optimal.table.clamped import Clamped
 from opendp_optimal.table.noise import NoiseTable
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _SHOWN = 64
 """Parts of a range without bins that are looked at in plots."""
@@ -82,27 +79,6 @@ class BoundedTable(Table):
             f"upper={self.upper:.6g}, lower={self.lower:.6g}, gap={self.gap:.3%})"
         )
 
-    def __eq__(self, other: object) -> bool:
-        """Equal content."""
-        if not isinstance(other, BoundedTable):
-            return NotImplemented
-        return (
-            self.problem.fingerprint == other.problem.fingerprint
-            and (self.bins, self.cells, self.dual_bins, self.dual_cells, self.dual.scale)
-            == (other.bins, other.cells, other.dual_bins, other.dual_cells, other.dual.scale)
-            and (self.upper, self.lower, self.levels) == (other.upper, other.lower, other.levels)
-            and self.noise == other.noise
-            and np.array_equal(self.weights, other.weights)
-            and all(
-                np.array_equal(getattr(self.dual, name), getattr(other.dual, name))
-                for name in ("pairs", "budget", "slack", "caps")
-            )
-        )
-
-    def __hash__(self) -> int:
-        """By problem and size."""
-        return hash((self.problem.fingerprint, self.bins, self.upper))
-
     def _sizes(self) -> dict[str, Any]:
         return {
             "sensitivity": self.problem.sensitivity,
@@ -133,17 +109,15 @@ class BoundedTable(Table):
         else:
             proofs.prove_private(self.weights, self._above)
             proofs.prove_caps(self.weights, self._above)
-        if self.upper != float_up(self._exact_loss()):
-            raise CertificateError(f"upper ({self.upper}) is not the expected loss")
-        if self.lower != float_down(proofs.prove_bound(self.dual, self._below)):
-            raise CertificateError(f"lower ({self.lower}) is not what the prices prove")
-        if not self.lower <= self.upper:
-            raise CertificateError(f"lower ({self.lower}) is above upper ({self.upper})")
+        self._check_bounds(*self._proved())
 
-    def _exact_loss(self) -> Fraction:
+    def _proved(self) -> tuple[float, float]:
+        """The bounds that follow from the data."""
         if self.clamped is not None:
-            return self.clamped.loss()
-        return proofs.expected_cost(self.weights, self._above)
+            loss = self.clamped.loss()
+        else:
+            loss = proofs.expected_cost(self.weights, self._above)
+        return float_up(loss), float_down(proofs.prove_bound(self.dual, self._below))
 
     def delta_at(self, epsilon: float, apart: int | None = None) -> float:
         """The exact privacy profile: the least delta for this epsilon, rounded up.
@@ -310,11 +284,8 @@ class BoundedTable(Table):
             *(problem, bins, cells, weights, dual, dual_bins, dual_cells),
             *(math.inf, -math.inf, levels, noise),
         )
-        table = replace(
-            blank,
-            upper=float_up(blank._exact_loss()),
-            lower=float_down(proofs.prove_bound(dual, blank._below)),
-        )
+        upper, lower = blank._proved()
+        table = replace(blank, upper=upper, lower=lower)
         table.verify()
         return table
 

@@ -76,13 +76,7 @@ class ChannelTable(Certified):
             raise CertificateError("inputs at distance 0 have different rows")
         rows = self.weights[sorted(set(request.same))]
         proofs.prove_private(rows, request.above)
-        upper, lower = _bounds(request, rows, self.dual)
-        if self.upper != upper:
-            raise CertificateError(f"upper ({self.upper}) is not the expected loss ({upper})")
-        if self.lower != lower:
-            raise CertificateError(f"lower ({self.lower}) is not what the prices prove ({lower})")
-        if not lower <= upper:
-            raise CertificateError(f"lower ({lower}) is above upper ({upper})")
+        self._check_bounds(*_bounds(request, rows, self.dual))
 
     @cached_property
     def _samplers(self) -> tuple[WeightedSampler, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Integers
 from opendp_optimal.certify.endless import (
     PureTail,
     prove_pure,
@@ -36,8 +37,6 @@ from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.sample.weights import WeightedSampler, spread_over_cells
 from opendp_optimal.sample.words import one_below
 from opendp_optimal.table.base import Table
-
-Integers = NDArray[np.int64]
 
 MOST_CELLS = 1 << 14
 """No table has more lattice cells per unit of sensitivity."""
@@ -79,23 +78,6 @@ class NoiseTable(Table):
         """Weights belong to the lattice points -radius..radius."""
         return len(self.weights) // 2
 
-    def __eq__(self, other: object) -> bool:
-        """Equal content."""
-        if not isinstance(other, NoiseTable):
-            return NotImplemented
-        return (
-            self.problem.fingerprint == other.problem.fingerprint
-            and (self.cells, self.atom, self.tail) == (other.cells, other.atom, other.tail)
-            and (self.upper, self.lower) == (other.upper, other.lower)
-            and np.array_equal(self.weights, other.weights)
-            and np.array_equal(self.dual.slack, other.dual.slack)
-            and np.array_equal(self.dual.budget, other.dual.budget)
-        )
-
-    def __hash__(self) -> int:
-        """By problem and size."""
-        return hash((self.problem.fingerprint, self.cells, self.upper))
-
     def __repr__(self) -> str:
         """One line with the guarantee and the certified interval."""
         return (
@@ -123,11 +105,7 @@ class NoiseTable(Table):
 
     def verify(self) -> None:
         """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
-        upper, lower = self._proved()
-        if self.upper != upper:
-            raise CertificateError(f"upper ({self.upper}) is not the expected loss, rounded up")
-        if self.lower != lower:
-            raise CertificateError(f"lower ({self.lower}) is not what the prices prove")
+        self._check_bounds(*self._proved())
 
     def _proved(self) -> tuple[float, float]:
         """Prove everything but the bounds that are stated; returns those that follow."""

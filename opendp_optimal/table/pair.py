@@ -64,31 +64,12 @@ class PairTable(Table):
             f"gap={self.gap:.3%})"
         )
 
-    def __eq__(self, other: object) -> bool:
-        """Equal content."""
-        if not isinstance(other, PairTable):
-            return NotImplemented
-        return (
-            self.problem.fingerprint == other.problem.fingerprint
-            and (self.cells, self.upper, self.lower) == (other.cells, other.upper, other.lower)
-            and np.array_equal(self.weights, other.weights)
-            and np.array_equal(self.dual.slack, other.dual.slack)
-        )
-
-    def __hash__(self) -> int:
-        """By problem and size."""
-        return hash((self.problem.fingerprint, self.cells, self.upper))
-
     def _sizes(self) -> dict[str, Any]:
         return {"cells": self.cells, "support": self.weights.shape[0] - 1}
 
     def verify(self) -> None:
         """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
-        upper, lower = self._proved()
-        if self.upper != upper:
-            raise CertificateError(f"upper ({self.upper}) is not the expected loss, rounded up")
-        if self.lower != lower:
-            raise CertificateError(f"lower ({self.lower}) is not what the prices prove")
+        self._check_bounds(*self._proved())
 
     def _proved(self) -> tuple[float, float]:
         """Prove everything but the bounds that are stated; returns those that follow."""

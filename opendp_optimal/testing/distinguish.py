@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Floats
 from opendp_optimal.table import NoiseTable
-from opendp_optimal.testing.features import Floats, Outputs
+from opendp_optimal.testing.features import Outputs
 
 Mask = NDArray[np.bool_]
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from opendp_optimal.arrays import Floats
 
 _MOST_COORDINATES = 8
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from opendp_optimal.certify.channel import ChannelDual
 from opendp_optimal.errors import TableFormatError
-from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.losses.base import Loss
 from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.table.bounded import BoundedTable
 from opendp_optimal.table.files import noise
@@ -54,11 +54,7 @@ def _build(header: Header, arrays: Arrays, loss: Loss | None) -> BoundedTable:
     scale = int(header["scale"])
     if not (-4096 <= scale <= 4096 and min(numbers) >= 0 and max(numbers) <= _MOST_BINS):
         raise TableFormatError("a lattice is out of range")
-    described = header["problem"]
-    loss = parse(described["loss"]) if loss is None else loss
-    problem = BoundedProblem.from_description(described, loss)
-    if problem.describe() != described:
-        raise TableFormatError("the problem in the file is not written as it should be")
+    problem = BoundedProblem.from_description(header["problem"], loss)
     inner = None
     if header["version"] == _WITH_NOISE:
         inner = noise.KIND.decode(arrays["noise"].astype(np.uint8).tobytes())

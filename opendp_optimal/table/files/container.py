@@ -22,12 +22,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Integers
 from opendp_optimal.errors import CertificateError, TableFormatError
 from opendp_optimal.losses.base import Loss
 
-Integers = NDArray[np.int64]
 Header = dict[str, Any]
 Arrays = dict[str, Integers]
 T = TypeVar("T")

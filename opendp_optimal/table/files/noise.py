@@ -6,14 +6,12 @@ function.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from opendp_optimal.certify.endless import PureTail
 from opendp_optimal.certify.noise import LARGEST_SCALE, DualCertificate
 from opendp_optimal.errors import TableFormatError
-from opendp_optimal.losses.base import LatticeCost, Loss, from_fingerprint
+from opendp_optimal.losses.base import LatticeCost, Loss
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.table.files.container import Arrays, Header, Kind
 from opendp_optimal.table.noise import MOST_CELLS, NoiseTable
@@ -70,7 +68,7 @@ def _build(header: Header, arrays: Arrays, loss: Loss | None) -> NoiseTable:
     if "endless" in arrays:
         endless = arrays["endless"]
         tail = PureTail(int(endless[0]), endless[2:], int(endless[1]))
-    problem = _problem(header["problem"], loss)
+    problem = NoiseProblem.from_description(header["problem"], loss)
     if (tail is not None) != (problem.delta == 0):
         raise TableFormatError("endless noise and delta 0 go together")
     costs = None
@@ -90,23 +88,6 @@ def _build(header: Header, arrays: Arrays, loss: Loss | None) -> NoiseTable:
         tail=tail,
         costs=costs,
     )
-
-
-def _problem(header: Header, loss: Loss | None) -> NoiseProblem:
-    described = dict(header)
-    name = described.pop("loss")
-    if loss is None:
-        loss = from_fingerprint(name)
-    fields: dict[str, Any] = {}
-    for key, value in described.items():
-        hexed = key in ("epsilon", "delta", "support", "impossible") and value is not None
-        fields[key] = float.fromhex(value) if hexed else value
-    if not all(isinstance(fields[key], bool) for key in ("symmetric", "monotone")):
-        raise TableFormatError("symmetric and monotone must be true or false")
-    problem = NoiseProblem(loss=loss, **fields)
-    if problem.describe() != header:
-        raise TableFormatError("the problem in the file is not the one that was asked for")
-    return problem
 
 
 def _cost_header(cost: LatticeCost) -> Header:

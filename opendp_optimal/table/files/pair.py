@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from opendp_optimal.certify.pair import PairDual
-from opendp_optimal.errors import TableFormatError
-from opendp_optimal.losses.base import Loss, from_fingerprint
+from opendp_optimal.losses.base import Loss
 from opendp_optimal.problem.pair import PairProblem
 from opendp_optimal.table.files.container import Arrays, Header, Kind
 from opendp_optimal.table.pair import PairTable
@@ -29,14 +28,6 @@ def _parts(table: PairTable) -> tuple[Header, Arrays]:
 
 
 def _build(header: Header, arrays: Arrays, loss: Loss | None) -> PairTable:
-    described = header["problem"]
-    problem = PairProblem(
-        epsilon=float.fromhex(described["epsilon"]),
-        delta=float.fromhex(described["delta"]),
-        loss=from_fingerprint(described["loss"]) if loss is None else loss,
-    )
-    if problem.describe() != described:
-        raise TableFormatError("the problem in the file is not the one that was asked for")
     dual = PairDual(
         cells=int(header["dual_cells"]),
         reach=int(header["reach"]),
@@ -46,7 +37,7 @@ def _build(header: Header, arrays: Arrays, loss: Loss | None) -> PairTable:
         scale=int(header["scale"]),
     )
     return PairTable(
-        problem=problem,
+        problem=PairProblem.from_description(header["problem"], loss),
         cells=int(header["cells"]),
         weights=arrays["weights"],
         dual=dual,
