@@ -210,3 +210,16 @@ def test_small_losses_keep_their_digits(integers, epsilon):
     channel = geometric_channel(20, decay=1 / exp_down(Fraction(epsilon)))
     exact = channel.exact_loss([Fraction(1, 21)] * 21, loss_matrix("l1", range(21)))
     assert rule.after == pytest.approx(float(exact), rel=1e-12)
+
+
+def test_after_pure_optimal_noise(integers):
+    """Noise without end: its law is cut where floats no longer see it."""
+    line = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    for space, d_in in ((integers, 1), (line, 1.0)):
+        noisy = make_optimal_noise(*space, d_in, 1.0)
+        best = noisy >> remap(bounds=(0, 10))
+        assert np.allclose(best.rule.law.matrix.sum(axis=1), 1.0)
+        assert best.rule.after <= best.rule.before
+        assert best.map(d_in) == noisy.map(d_in)
+        assert 0 <= best(7 * d_in) <= 10
+        assert 0 <= (noisy >> clamp(0, 10))(7 * d_in) <= 10

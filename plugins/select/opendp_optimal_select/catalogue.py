@@ -5,7 +5,8 @@ Answering is post-processing of the signal: nothing here sees private data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -258,18 +259,10 @@ def _distinct_items(items: Sequence[Hashable] | None, values: FloatArray) -> Seq
         raise ValueError(f"items ({len(names)} of them) must be one per position ({len(values)})")
     if isinstance(names, range):
         return names
-    seen: set[Hashable] = set()
-    for name in _hashable(names):
-        if name in seen:
-            raise ValueError(f"items ({name!r} appears twice) must be distinct")
-        seen.add(name)
+    try:
+        counted = Counter(names)
+    except TypeError as error:
+        raise ValueError(f"items ({error}) must be hashable") from None
+    if len(counted) != len(names):
+        raise ValueError(f"items ({counted.most_common(1)[0][0]!r} appears twice) must be distinct")
     return tuple(names)
-
-
-def _hashable(items: Sequence[Hashable]) -> Iterator[Hashable]:
-    for item in items:
-        try:
-            hash(item)
-        except TypeError:
-            raise ValueError(f"items (of type {type(item).__name__}) must be hashable") from None
-        yield item

@@ -37,10 +37,8 @@ def expected_cost(
     points = np.sort([finite("offsets", a) for a in offsets])
     if points.size == 0:
         raise ValueError("offsets (an empty sequence) must hold at least one number")
-    epsilon = positive("epsilon", epsilon)
-    if disutility is not None:
-        check_disutility(disutility, epsilon=epsilon)
-    return _cost(points, epsilon, disutility)
+    unit, size = _in_units(disutility, positive("epsilon", epsilon))
+    return size * _cost(points * epsilon, unit)
 
 
 def minimise_cost(k: int, *, epsilon: float, disutility: Disutility | None = None) -> Placement:
@@ -56,44 +54,41 @@ def minimise_cost(k: int, *, epsilon: float, disutility: Disutility | None = Non
     [-0.693147, 0.693147]
     """
     k = whole("k", k, most=MOST_OFFSETS)
-    epsilon = positive("epsilon", epsilon)
-    if disutility is not None:
-        check_disutility(disutility, epsilon=epsilon)
+    unit, size = _in_units(disutility, positive("epsilon", epsilon))
     if not math.isfinite(2.0 * math.log(k + 1) / epsilon):
         raise ValueError(f"epsilon ({epsilon}) must be large enough for finite offsets")
     tails = (np.arange(k) + 0.5) / k
     start = np.sign(tails - 0.5) * -np.log1p(-np.abs(2.0 * tails - 1.0))
-    unit = _in_units(disutility, epsilon)
 
     def value(points: FloatArray) -> float:
-        return _cost(np.sort(points), 1.0, unit)
+        return _cost(np.sort(points), unit)
 
     def gradient(points: FloatArray) -> FloatArray:
         order = np.argsort(points)
         slopes = np.empty(k)
-        slopes[order] = _gradient(points[order], 1.0, unit)
+        slopes[order] = _gradient(points[order], unit)
         return slopes
 
     rough: Any = minimize(
         value, start, jac=gradient, method="BFGS", options={"gtol": 1e-5, "maxiter": 400}
     )
     fine: Any = root(gradient, rough.x, method="hybr", options={"xtol": 1e-15})
-    best = min((rough.x, fine.x), key=lambda points: float(np.abs(gradient(points)).max()))
-    points = np.sort(best) / epsilon
-    return Placement(tuple(float(a) for a in points), _cost(points, epsilon, disutility))
+    best = np.sort(min((rough.x, fine.x), key=lambda found: float(np.abs(gradient(found)).max())))
+    return Placement(tuple((best / epsilon).tolist()), size * _cost(best, unit))
 
 
-def _in_units(disutility: Disutility | None, epsilon: float) -> Disutility | None:
-    """Return the disutility of distances in units of the noise, itself about 1 at 1."""
+def _in_units(disutility: Disutility | None, epsilon: float) -> tuple[Disutility, float]:
+    """Return the disutility in units of the noise and of its own size there, and that size."""
     if disutility is None:
-        return None
+        return float, 1.0 / epsilon
+    check_disutility(disutility, epsilon=epsilon)
     size = float(disutility(1.0 / epsilon)) or 1.0
-    return lambda t: float(disutility(t / epsilon)) / size
+    return lambda t: float(disutility(t / epsilon)) / size, size
 
 
-def _cells(points: FloatArray, epsilon: float) -> list[tuple[float, float, float]]:
+def _cells(points: FloatArray) -> list[tuple[float, float, float]]:
     """Return ``(offset, low, high)`` pieces on which noise and distance keep their signs."""
-    end = _TAIL_LENGTH / epsilon + float(np.abs(points).max())
+    end = _TAIL_LENGTH + float(np.abs(points).max())
     middles = 0.5 * (points[1:] + points[:-1])
     lows, highs = np.append(-end, middles), np.append(middles, end)
     pieces = []
@@ -103,70 +98,36 @@ def _cells(points: FloatArray, epsilon: float) -> list[tuple[float, float, float
     return pieces
 
 
-def _cost(points: FloatArray, epsilon: float, disutility: Disutility | None) -> float:
-    if disutility is None:
-        return math.fsum(_linear_piece(*piece, epsilon) for piece in _cells(points, epsilon))
-    return math.fsum(
-        _general_piece(*piece, epsilon, disutility) for piece in _cells(points, epsilon)
-    )
+def _cost(points: FloatArray, disutility: Disutility) -> float:
+    return math.fsum(_piece(*piece, disutility) for piece in _cells(points))
 
 
-def _linear_piece(a: float, low: float, high: float, epsilon: float) -> float:
-    """Return the integral of ``|x - a|`` against the Laplace density over one piece."""
-    if low + high < 0.0:
-        a, low, high = -a, -high, -low
-
-    def antiderivative(x: float) -> float:
-        return -(x - a + 1.0 / epsilon) * math.exp(-epsilon * x)
-
-    return 0.5 * abs(antiderivative(high) - antiderivative(low))
-
-
-def _general_piece(
-    a: float, low: float, high: float, epsilon: float, disutility: Disutility
-) -> float:
+def _piece(a: float, low: float, high: float, disutility: Disutility) -> float:
     """Return the integral of ``h(|x - a|)`` against the Laplace density over one piece."""
     near, far = sorted((abs(low - a), abs(high - a)))
     direction = 1.0 if low + high > 2.0 * a else -1.0
 
     def integrand(v: float) -> float:
         t = v * v
-        return v * float(disutility(t)) * epsilon * math.exp(-epsilon * abs(a + direction * t))
+        return v * float(disutility(t)) * math.exp(-abs(a + direction * t))
 
-    return _integral(integrand, math.sqrt(near), math.sqrt(far), epsilon)
-
-
-def _integral(integrand: Any, low: float, high: float, epsilon: float) -> float:
     # A far tail is cut into panels so that adaptive quadrature cannot overlook its mass.
-    panel = math.sqrt(4.0 / epsilon)
-    count = max(1, math.ceil((high - low) / panel))
-    cuts = np.linspace(low, high, count + 1)
-    parts = [
+    start, end = math.sqrt(near), math.sqrt(far)
+    cuts = np.linspace(start, end, max(1, math.ceil((end - start) / 2.0)) + 1)
+    return math.fsum(
         quad(integrand, x, y, epsabs=0.0, epsrel=1e-13, limit=200, full_output=1)[0]
         for x, y in itertools.pairwise(cuts)
-    ]
-    return math.fsum(parts)
+    )
 
 
-def _gradient(points: FloatArray, epsilon: float, disutility: Disutility | None) -> FloatArray:
-    middles = 0.5 * (points[1:] + points[:-1])
-    lows, highs = np.append(-np.inf, middles), np.append(middles, np.inf)
-    if disutility is None:
-        below, at, above = (_distribution(x, epsilon) for x in (lows, points, highs))
-        return np.asarray(2.0 * at - below - above)
+def _gradient(points: FloatArray, disutility: Disutility) -> FloatArray:
     slopes = np.zeros(points.size)
     index = {float(a): j for j, a in enumerate(points)}
-    for a, low, high in _cells(points, epsilon):
+    for a, low, high in _cells(points):
         sign = 1.0 if low + high > 0.0 else -1.0
-        slopes[index[a]] -= sign * epsilon * _general_piece(a, low, high, epsilon, disutility)
-    for j, a in enumerate(points):
-        for edge, sign in ((lows[j], 1.0), (highs[j], -1.0)):
-            if math.isfinite(edge):
-                density = 0.5 * epsilon * math.exp(-epsilon * abs(edge))
-                slopes[j] += sign * density * float(disutility(abs(float(edge) - float(a))))
+        slopes[index[a]] -= sign * _piece(a, low, high, disutility)
+    for j, edge in enumerate(0.5 * (points[1:] + points[:-1])):
+        density = 0.5 * math.exp(-abs(edge))
+        for i, sign in ((j, -1.0), (j + 1, 1.0)):
+            slopes[i] += sign * density * float(disutility(abs(edge - points[i])))
     return slopes
-
-
-def _distribution(x: FloatArray, epsilon: float) -> FloatArray:
-    tail = 0.5 * np.exp(-epsilon * np.abs(x))
-    return np.where(x < 0.0, tail, 1.0 - tail)

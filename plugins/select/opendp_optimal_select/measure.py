@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -59,7 +58,7 @@ def make_multi_selection(
     per_unit = rate(epsilon, privacy)
     if catalogue is not None:
         _check_catalogue(catalogue, k)
-    noise = dp.m.make_laplace(input_domain, input_metric, scale=laplace_scale(per_unit))
+    noise = dp.m.make_laplace(input_domain, input_metric, scale=laplace_scale_up(per_unit))
     if disutility is not None:
         check_disutility(disutility, epsilon=per_unit)
     # The Context API builds a thousand measurements to find its epsilon and releases from one:
@@ -69,17 +68,6 @@ def make_multi_selection(
 
 
 then_multi_selection = to_then(make_multi_selection)
-
-
-def laplace_scale(per_unit: float) -> float:
-    """Return the smallest float scale at which Laplace noise loses at most ``per_unit``.
-
-    :param per_unit: privacy loss per unit of distance
-    """
-    scale = laplace_scale_up(per_unit)
-    if not math.isfinite(scale):
-        raise ValueError(f"epsilon ({per_unit}) must have a finite reciprocal")
-    return scale
 
 
 def _respond(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 FORMAT = "opendp-optimal-select/1"
@@ -58,15 +58,14 @@ class Request:
             raise MessageError("noise must be 'laplace' or 'gaussian'")
         if isinstance(self.signal, tuple) != (self.noise == "gaussian"):
             raise MessageError("signal must be a number for laplace, a list for gaussian noise")
-        _integer("k", self.k, 1, MAX_ANSWERS)
+        if isinstance(self.k, bool) or not isinstance(self.k, int):
+            raise MessageError("k must be an integer")
+        if not 1 <= self.k <= MAX_ANSWERS:
+            raise MessageError(f"k must be from 1 to {MAX_ANSWERS}")
 
     def encode(self) -> bytes:
         """Return the message as JSON."""
-        return _encode(
-            "request",
-            {"signal": self.signal, "noise": self.noise, "scale": self.scale, "k": self.k},
-            MAX_REQUEST_BYTES,
-        )
+        return _encode("request", asdict(self), MAX_REQUEST_BYTES)
 
     @classmethod
     def decode(cls, data: bytes) -> Request:
@@ -75,7 +74,7 @@ class Request:
         :param data: a JSON message
         """
         body = _decode(data, "request", {"signal", "noise", "scale", "k"}, MAX_REQUEST_BYTES)
-        return cls(body["signal"], body["noise"], body["scale"], body["k"])
+        return cls(**body)
 
 
 @dataclass(frozen=True)
@@ -119,8 +118,7 @@ class Response:
 
     def encode(self) -> bytes:
         """Return the message as JSON."""
-        answers = [{"item": a.item, "position": a.position} for a in self.answers]
-        return _encode("response", {"answers": answers}, MAX_RESPONSE_BYTES)
+        return _encode("response", asdict(self), MAX_RESPONSE_BYTES)
 
     @classmethod
     def decode(cls, data: bytes, *, k: int) -> Response:
@@ -138,7 +136,7 @@ class Response:
         for entry in body["answers"]:
             if not isinstance(entry, dict) or set(entry) != {"item", "position"}:
                 raise MessageError("each answer must have exactly the keys item and position")
-            answers.append(Answer(entry["item"], entry["position"]))
+            answers.append(Answer(**entry))
         return cls(tuple(answers))
 
 
@@ -186,12 +184,9 @@ def _decode(data: bytes, kind: str, keys: set[str], limit: int) -> dict[str, Any
     if body.get("kind") != kind:
         raise MessageError(f"kind must be {kind!r}")
     if set(body) != {"format", "kind", *keys}:
-        raise MessageError(f"a {kind} must have exactly the keys format, kind, {_list(keys)}")
-    return body
-
-
-def _list(keys: set[str]) -> str:
-    return ", ".join(sorted(keys))
+        listed = ", ".join(sorted(keys))
+        raise MessageError(f"a {kind} must have exactly the keys format, kind, {listed}")
+    return {key: body[key] for key in keys}
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -223,11 +218,3 @@ def _coordinates(name: str, value: Any) -> Signal:
     if not 1 <= len(value) <= MAX_DIMENSION:
         raise MessageError(f"{name} must have 1 to {MAX_DIMENSION} coordinates")
     return tuple(_number(name, x) for x in value)
-
-
-def _integer(name: str, value: Any, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise MessageError(f"{name} must be an integer")
-    if not low <= value <= high:
-        raise MessageError(f"{name} must be from {low} to {high}")
-    return value

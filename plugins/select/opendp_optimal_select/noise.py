@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfc, erfcinv
 
-from opendp_optimal.extend import positive
+from opendp_optimal.extend import largest, positive
 
 FloatArray = NDArray[np.float64]
 
@@ -144,29 +144,18 @@ class LogConcaveNoise(SymmetricNoise):
             end *= 1.5
         else:
             raise ValueError("log_density must fall without bound")
-        end = self._support_end(end)
+        if float(self.log_density(end)) == -math.inf:  # no panel may reach across the end
+            end = largest(
+                lambda x: float(self.log_density(x)) > -math.inf, math.nextafter(0.0, 1.0), end
+            )
         object.__setattr__(self, "_edges", np.linspace(0.0, end, _PANELS + 1))
         object.__setattr__(self, "_shift", at_zero)
         self._check_shape()
         mass, moment = self._between(self._edges[:-1], self._edges[1:])
-        object.__setattr__(self, "_shift", at_zero + math.log(float(mass.sum())))
         total = float(mass.sum())
-        suffix = np.append(np.cumsum(mass[::-1])[::-1], 0.0) / total
-        object.__setattr__(self, "_suffix_mass", suffix)
-        suffix = np.append(np.cumsum(moment[::-1])[::-1], 0.0) / total
-        object.__setattr__(self, "_suffix_moment", suffix)
-
-    def _support_end(self, end: float) -> float:
-        """Return where the density ends, if it does before ``end``: no panel may reach across."""
-        if float(self.log_density(end)) > -math.inf:
-            return end
-        inside, outside = 0.0, end
-        while inside < (middle := 0.5 * (inside + outside)) < outside:
-            if float(self.log_density(middle)) > -math.inf:
-                inside = middle
-            else:
-                outside = middle
-        return inside
+        object.__setattr__(self, "_shift", at_zero + math.log(total))
+        for name, part in (("_suffix_mass", mass), ("_suffix_moment", moment)):
+            object.__setattr__(self, name, np.append(np.cumsum(part[::-1])[::-1], 0.0) / total)
 
     def _check_shape(self) -> None:
         logs = np.array([float(self.log_density(float(x))) for x in self._edges])

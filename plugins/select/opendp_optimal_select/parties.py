@@ -19,11 +19,10 @@ import numpy as np
 import opendp.prelude as dp
 
 from opendp_optimal.budget import Ledger
-from opendp_optimal.extend import positive, whole
+from opendp_optimal.extend import laplace_scale_up, positive, whole
 from opendp_optimal_select.catalogue import Catalogue
 from opendp_optimal_select.disutility import Disutility, check_disutility
 from opendp_optimal_select.features import FeatureSpace
-from opendp_optimal_select.measure import laplace_scale
 from opendp_optimal_select.messages import (
     MAX_ANSWERS,
     MAX_ITEM_LENGTH,
@@ -170,7 +169,7 @@ class Client(_Party):
     ) -> None:
         """Check the arguments and build the measurement."""
         self.epsilon = positive("epsilon", epsilon)
-        scale = laplace_scale(self.epsilon)
+        scale = laplace_scale_up(self.epsilon)
         space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
         measurement = dp.m.make_laplace(*space, scale=scale)
         super().__init__(k, scale, measurement, preference, ledger, name)

@@ -17,8 +17,6 @@ from typing import Literal
 
 import numpy as np
 import opendp.prelude as dp
-from scipy.optimize import linprog
-from scipy.sparse import coo_matrix
 
 from opendp_optimal.extend import (
     exp_down,
@@ -31,7 +29,7 @@ from opendp_optimal.extend import (
 )
 from opendp_optimal_select.noise import FloatArray
 from opendp_optimal_select.ring.certificate import envelope
-from opendp_optimal_select.ring.shape import PI_LOWER
+from opendp_optimal_select.ring.shape import PI_LOWER, lightest
 
 ClientKind = Literal["optimal", "laplace"]
 MAX_SHAPES = 5000
@@ -194,7 +192,7 @@ def _best_shape(
         # tolerance is larger than what is left to gain.
         candidates = [_laplace(costs, step, answers)]
         if client == "optimal":
-            candidates.append((_repair(_solve(costs, step), step), answers))
+            candidates.append((_optimal(costs, step), answers))
         for masses, turned in candidates:
             value = float(masses @ _costs(turned, points, shift))
             if best is None or value < best[0] * (1.0 - 1e-9):
@@ -244,11 +242,6 @@ def make_ring_selection(
 then_ring_selection = to_then(make_ring_selection)
 
 
-def _steps(displacement: float, n: int) -> float:
-    around = displacement % n
-    return min(around, n - around)
-
-
 def _canonical(answers: tuple[int, ...], n: int) -> bool:
     """Return whether the last gap is the largest: each shape has a rotation for which it is."""
     gaps = [b - a for a, b in itertools.pairwise(answers)]
@@ -257,43 +250,25 @@ def _canonical(answers: tuple[int, ...], n: int) -> bool:
 
 def _costs(answers: tuple[int, ...], n: int, shift: float = 0.0) -> FloatArray:
     """Return the distance to the nearest answer for each displacement of the signal, in steps."""
-    return np.array([min(_steps(i + a + shift, n) for a in answers) for i in range(n)])
+    around = (np.arange(n)[:, None] + np.array(answers) + shift) % n
+    return np.asarray(np.minimum(around, n - around).min(axis=1))
 
 
 def _laplace(
     costs: FloatArray, step: float, answers: tuple[int, ...]
 ) -> tuple[FloatArray, tuple[int, ...]]:
     n = costs.size
-    masses = np.exp(-step * np.array([_steps(i, n) for i in range(n)]))
+    masses = np.exp(-step * _costs((0,), n))
     masses /= masses.sum()
-    turns = [float(masses @ np.roll(costs, -t)) for t in range(n)]
-    turn = int(np.argmin(turns))
+    turn = int(np.argmin([float(masses @ np.roll(costs, -t)) for t in range(n)]))
     return masses, tuple((a + turn) % n for a in answers)
 
 
-def _solve(costs: FloatArray, step: float) -> FloatArray:
-    n = costs.size
-    here = np.arange(n)
-    following = (here + 1) % n
-    grow = np.full(n, -math.exp(step))
-    ones = np.ones(n)
-    rows = np.concatenate([here, here, n + here, n + here])
-    columns = np.concatenate([here, following, following, here])
-    matrix = coo_matrix((np.concatenate([ones, grow, ones, grow]), (rows, columns))).tocsr()
-    result = linprog(
-        costs,
-        A_ub=matrix,
-        b_ub=np.zeros(2 * n),
-        A_eq=np.ones((1, n)),
-        b_eq=[1.0],
-        method="highs",
-    )
-    masses = np.ones(n) if result.x is None else np.asarray(result.x).clip(0.0)
-    return np.asarray(masses / masses.sum())
-
-
-def _repair(masses: FloatArray, step: float) -> FloatArray:
-    """Return masses that keep the ratio ``exp(step)`` to about a rounding error."""
+def _optimal(costs: FloatArray, step: float) -> FloatArray:
+    """Return the cheapest masses that keep the ratio ``exp(step)`` to about a rounding error."""
+    ratios = np.full(costs.size, math.exp(step))
+    found = lightest(costs, ratios, ratios)[0]
+    masses = np.ones(costs.size) if found is None else found.clip(0.0)
     heights = np.log(np.maximum(masses / masses.max(), 1e-300))
     repaired = np.exp(envelope(heights, np.full(masses.size, step)))
     return np.asarray(repaired / repaired.sum())

@@ -120,40 +120,47 @@ class CellModel:
         They are only suggestions: :mod:`opendp_optimal_select.ring.certificate` turns them into
         bounds without trusting them. Where the solver gives up, they are plain but valid.
         """
-        size = len(self.widths)
-        here = np.arange(size)
-        following = (here + 1) % size
-        forward, backward = self.ratios_above
-        ones = np.ones(size)
-        solvable = np.concatenate([forward, backward]) <= _SOLVABLE
-        forward, backward = np.minimum(forward, _SOLVABLE), np.minimum(backward, _SOLVABLE)
-        matrix = coo_matrix(
-            (
-                np.concatenate([ones, -forward, ones, -backward]),
-                (
-                    np.concatenate([here, here, size + here, size + here]),
-                    np.concatenate([here, following, following, here]),
-                ),
-            ),
-            shape=(2 * size, size),
-        ).tocsr()
-        result = linprog(
-            self.costs_below,
-            A_ub=matrix[solvable] if solvable.any() else None,
-            b_ub=np.zeros(int(solvable.sum())) if solvable.any() else None,
-            A_eq=np.ones((1, size)),
-            b_eq=[1.0],
-            method="highs",
-        )
-        uniform = np.array([float(w) for w in self.widths])
-        if result.x is None or result.ineqlin.marginals is None:
-            return uniform, np.zeros(size), np.zeros(size)
-        multipliers = np.zeros(2 * size)
-        multipliers[solvable] = np.nan_to_num(-np.asarray(result.ineqlin.marginals)).clip(0.0)
-        masses = np.asarray(result.x, dtype=np.float64)
-        if not (np.isfinite(masses).all() and masses.max() > 0.0):
-            masses = uniform
-        return masses, multipliers[:size], multipliers[size:]
+        masses, forward, backward = lightest(self.costs_below, *self.ratios_above)
+        if masses is None:
+            masses = np.array([float(w) for w in self.widths])
+        return masses, forward, backward
+
+
+def lightest(
+    costs: FloatArray, forward: FloatArray, backward: FloatArray
+) -> tuple[FloatArray | None, FloatArray, FloatArray]:
+    """Suggest the cheapest masses around a ring, and multipliers of both families of constraints.
+
+    :param costs: of a unit of mass at each place
+    :param forward: how many times the next mass each one may be
+    :param backward: how many times each mass the next one may be
+    :returns: masses, None where the solver gives up, and the multipliers
+    """
+    size = costs.size
+    here, ones = np.arange(size), np.ones(size)
+    ratios = np.concatenate([forward, backward])
+    limits = np.minimum(ratios, _SOLVABLE)
+    rows = np.tile(np.arange(2 * size), 2)
+    following = (here + 1) % size
+    columns = np.concatenate([here, following, following, here])
+    entries = np.concatenate([ones, ones, -limits])
+    kept = coo_matrix((entries, (rows, columns)), shape=(2 * size, size)).tocsr()
+    solvable = ratios <= _SOLVABLE
+    result = linprog(
+        costs,
+        A_ub=kept[solvable] if solvable.any() else None,
+        b_ub=np.zeros(int(solvable.sum())) if solvable.any() else None,
+        A_eq=np.ones((1, size)),
+        b_eq=[1.0],
+        method="highs",
+    )
+    multipliers = np.zeros(2 * size)
+    if result.x is None or result.ineqlin.marginals is None:
+        return None, multipliers[:size], multipliers[size:]
+    multipliers[solvable] = np.nan_to_num(-np.asarray(result.ineqlin.marginals)).clip(0.0)
+    masses = np.asarray(result.x, dtype=np.float64)
+    usable = np.isfinite(masses).all() and masses.max() > 0.0
+    return masses if usable else None, multipliers[:size], multipliers[size:]
 
 
 def rate_bounds(epsilon: float) -> tuple[Fraction, Fraction]:
