@@ -27,8 +27,27 @@ FARTHEST = 2.0**400
 """Vectors from the ends of the floats are taken for this: no squared distance overflows."""
 
 
+class Items:
+    """What all catalogues share: items in the order given."""
+
+    items: Sequence[Hashable] | None
+
+    def __len__(self) -> int:
+        """Return the number of items."""
+        assert self.items is not None
+        return len(self.items)
+
+    def item(self, index: int) -> Hashable:
+        """Return the item given at ``index``.
+
+        :param index: place in the order the catalogue was given
+        """
+        assert self.items is not None
+        return self.items[index]
+
+
 @dataclass(frozen=True, eq=False)
-class Catalogue:
+class Catalogue(Items):
     """Items on a line, each the best one for the values around its position.
 
     :param positions: one finite number per item, in any order
@@ -60,18 +79,6 @@ class Catalogue:
         rank = np.empty_like(order)
         rank[order] = np.arange(order.size)
         object.__setattr__(self, "_rank", rank)
-
-    def __len__(self) -> int:
-        """Return the number of items."""
-        return int(self._sorted.size)
-
-    def item(self, index: int) -> Hashable:
-        """Return the item given at ``index``.
-
-        :param index: place in the order the catalogue was given
-        """
-        assert self.items is not None
-        return self.items[index]
 
     def position(self, index: int) -> float:
         """Return the position given at ``index``.
@@ -156,7 +163,7 @@ class Catalogue:
 
 
 @dataclass(frozen=True, eq=False)
-class VectorCatalogue:
+class VectorCatalogue(Items):
     """Items at points of a feature space, found through a KD-tree.
 
     :param points: one row of finite coordinates per item
@@ -179,22 +186,10 @@ class VectorCatalogue:
         object.__setattr__(self, "items", _distinct_items(names, values))
         object.__setattr__(self, "_tree", cKDTree(values))
 
-    def __len__(self) -> int:
-        """Return the number of items."""
-        return int(np.asarray(self.points).shape[0])
-
     @property
     def dimension(self) -> int:
         """Number of coordinates of a point."""
         return int(np.asarray(self.points).shape[1])
-
-    def item(self, index: int) -> Hashable:
-        """Return the item in row ``index``.
-
-        :param index: row of the catalogue
-        """
-        assert self.items is not None
-        return self.items[index]
 
     def position(self, index: int) -> list[float]:
         """Return the coordinates in row ``index``.

@@ -18,7 +18,7 @@ import opendp.prelude as dp
 from numpy.typing import ArrayLike
 
 from opendp_optimal.extend import positive, postprocess, to_then, whole
-from opendp_optimal_select.catalogue import FARTHEST, IndexArray, VectorCatalogue
+from opendp_optimal_select.catalogue import FARTHEST, IndexArray, Items, VectorCatalogue
 from opendp_optimal_select.noise import FloatArray, GaussianNoise
 from opendp_optimal_select.placement import lloyd_offsets, quantile_offsets
 
@@ -67,7 +67,7 @@ def _unit_grid(along: int, directions: int, rule: Rule) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureSpace:
+class FeatureSpace(Items):
     """A public catalogue in a feature space, with the directions along which to answer.
 
     :param points: one row of features per item
@@ -105,9 +105,12 @@ class FeatureSpace:
         projected = VectorCatalogue(self.project(points), full.items)
         object.__setattr__(self, "projected", projected)
 
-    def __len__(self) -> int:
-        """Return the number of items."""
-        return len(self.projected)
+    def position(self, index: int) -> list[float]:
+        """Return the features in row ``index``.
+
+        :param index: row of the catalogue
+        """
+        return [float(x) for x in np.asarray(self.points)[index]]
 
     @property
     def dimension(self) -> int:
@@ -136,7 +139,7 @@ class FeatureSpace:
         :param rule: how to place the points of one axis
         """
         rows = self.answer_batch(np.atleast_2d(np.asarray(signal)), scale, per_side, rule)
-        return [self.projected.item(int(i)) for i in rows[0]]
+        return [self.item(int(i)) for i in rows[0]]
 
     def answer_batch(
         self, signals: ArrayLike, scale: float, per_side: int, rule: Rule = "lloyd"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +17,16 @@ FloatArray = NDArray[np.float64]
 
 MOST_OFFSETS = 1_000_000
 """More answers than anybody sends; many more would take all memory."""
+
+
+def mirrored(upper: Iterable[float], k: int) -> tuple[float, ...]:
+    """Return ``k`` offsets in ascending order from those above 0; the middle one of odd ``k`` is 0.
+
+    :param upper: the offsets above 0, in ascending order
+    :param k: number of offsets
+    """
+    side = tuple(float(a) for a in upper)
+    return (*(-a for a in reversed(side)), *([0.0] if k % 2 else []), *side)
 
 
 class SymmetricNoise(ABC):

@@ -274,8 +274,9 @@ class Server:
             raise MessageError(f"k ({request.k}) must be at most {limit}")
         if request.noise != self.noise:
             raise MessageError(f"noise must be {self.noise!r} for this catalogue")
-        indices = self._indices(request)
-        return Response(tuple(self._answer(int(i)) for i in indices))
+        catalogue: Any = self.catalogue
+        chosen = [(catalogue.item(i), catalogue.position(i)) for i in self._indices(request)]
+        return Response(tuple(Answer(*pair) for pair in chosen))
 
     def handle(self, data: bytes) -> bytes:
         """Return the encoded response to an encoded request; an error message if it is bad.
@@ -296,7 +297,7 @@ class Server:
                 targets = np.asarray(request.signal) + np.asarray(steps)
             if not np.isfinite(targets).all():
                 raise MessageError("signal and scale must keep every answer finite")
-            return self.catalogue.answer_batch([request.signal], steps)[0]
+            return self.catalogue.answer_batch([request.signal], steps)[0].tolist()
         space = self.catalogue
         assert isinstance(request.signal, tuple)
         if len(request.signal) != space.dimension:
@@ -304,7 +305,7 @@ class Server:
         per_side = _per_side(request.k, space.directions)
         with np.errstate(over="ignore", invalid="ignore"):
             try:
-                return space.answer_batch([request.signal], request.scale, per_side)[0]
+                return space.answer_batch([request.signal], request.scale, per_side)[0].tolist()
             except ValueError:
                 raise MessageError("signal and scale must keep every answer finite") from None
 
@@ -313,13 +314,6 @@ class Server:
             return offsets(k, epsilon=1.0 / scale, disutility=self.disutility)
         except (ArithmeticError, RuntimeError, ValueError):
             raise MessageError(f"scale ({scale}) must be one this server can answer") from None
-
-    def _answer(self, index: int) -> Answer:
-        if isinstance(self.catalogue, Catalogue):
-            item: Any = self.catalogue.item(index)
-            return Answer(item, self.catalogue.position(index))
-        item = self.catalogue.projected.item(index)
-        return Answer(item, tuple(float(x) for x in np.asarray(self.catalogue.points)[index]))
 
 
 def _check_items(catalogue: Catalogue | FeatureSpace) -> None:

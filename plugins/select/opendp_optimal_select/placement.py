@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import solve_banded
 
 from opendp_optimal.extend import whole
-from opendp_optimal_select.noise import MOST_OFFSETS, FloatArray, SymmetricNoise
+from opendp_optimal_select.noise import MOST_OFFSETS, FloatArray, SymmetricNoise, mirrored
 
 _MAX_STEPS = 500
 
@@ -32,7 +32,7 @@ def quantile_offsets(k: int, noise: SymmetricNoise) -> tuple[float, ...]:
     """
     k = whole("k", k, most=MOST_OFFSETS)
     upper = noise.quantile(_start_probabilities(k))
-    return _mirror(upper, k)
+    return mirrored(upper, k)
 
 
 def lloyd_offsets(k: int, noise: SymmetricNoise) -> tuple[float, ...]:
@@ -63,7 +63,7 @@ def lloyd_offsets(k: int, noise: SymmetricNoise) -> tuple[float, ...]:
             size *= 0.5
             if size < 1e-4:
                 if np.abs(residual).max() < 1e-13:
-                    return _mirror(upper, k)
+                    return mirrored(upper, k)
                 trial = _lloyd_step(upper, k, noise)
                 trial_residual = _residual(trial, k, noise)
                 break
@@ -71,7 +71,7 @@ def lloyd_offsets(k: int, noise: SymmetricNoise) -> tuple[float, ...]:
         upper, residual = trial, trial_residual
         if done:
             break
-    return _mirror(upper, k)
+    return mirrored(upper, k)
 
 
 def placement_cost(offsets: tuple[float, ...], noise: SymmetricNoise) -> float:
@@ -107,12 +107,6 @@ def _start_probabilities(k: int) -> FloatArray:
     half = k // 2
     steps = np.arange(1, half + 1, dtype=np.float64)
     return 1.0 - steps / (half + 1) if k % 2 else 1.0 - (steps - 0.5) / (half + 0.5)
-
-
-def _mirror(upper: FloatArray, k: int) -> tuple[float, ...]:
-    side = [float(a) for a in upper]
-    centre = [0.0] if k % 2 else []
-    return (*(-a for a in reversed(side)), *centre, *side)
 
 
 def _edges(upper: FloatArray, k: int) -> FloatArray:

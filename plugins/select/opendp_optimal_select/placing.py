@@ -24,7 +24,7 @@ from scipy.optimize import brentq
 
 from opendp_optimal.extend import positive, whole
 from opendp_optimal_select.disutility import Disutility, check_disutility
-from opendp_optimal_select.noise import MOST_OFFSETS
+from opendp_optimal_select.noise import MOST_OFFSETS, mirrored
 
 _TAIL_LENGTH = 700.0
 _PANELS = (0.0, 1.0, 3.0, 8.0, 20.0, 50.0, 140.0, _TAIL_LENGTH)
@@ -53,11 +53,9 @@ def offsets(k: int, *, epsilon: float, disutility: Disutility | None = None) -> 
         raise ValueError(f"epsilon ({epsilon}) must be large enough for finite offsets")
     half = k // 2
     if k % 2:
-        upper = [2.0 * math.log((half + 1) / i) / epsilon for i in range(half, 0, -1)]
-        return (*(-a for a in reversed(upper)), 0.0, *upper)
+        return mirrored((2.0 * math.log((half + 1) / i) / epsilon for i in range(half, 0, -1)), k)
     first = math.log1p(1.0 / half) / epsilon
-    upper = [first + 2.0 * math.log(half / i) / epsilon for i in range(half, 0, -1)]
-    return (*(-a for a in reversed(upper)), *upper)
+    return mirrored((first + 2.0 * math.log(half / i) / epsilon for i in range(half, 0, -1)), k)
 
 
 def cost(k: int, *, epsilon: float, disutility: Disutility | None = None) -> float:
@@ -113,13 +111,11 @@ def recursion(k: int, *, epsilon: float, disutility: Disutility) -> Placement:
         raise ValueError(
             f"epsilon ({epsilon}) must be one at which the disutility can be integrated"
         ) from None
+    gaps = [2.0 * x for x in reversed(halves[: sides - 1])]
     if k % 2:
-        upper = list(accumulate(2.0 * x for x in reversed(halves[: sides - 1])))
-        return Placement((*(-a for a in reversed(upper)), 0.0, *upper), one_sided[sides - 1])
+        return Placement(mirrored(accumulate(gaps), k), one_sided[sides - 1])
     first = halves[sides - 1]
-    gaps = [first, *(2.0 * x for x in reversed(halves[: sides - 1]))]
-    upper = list(accumulate(gaps))
-    return Placement((*(-a for a in reversed(upper)), *upper), float(disutility(first)))
+    return Placement(mirrored(accumulate([first, *gaps]), k), float(disutility(first)))
 
 
 @lru_cache(maxsize=64)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import gammainc
 
 from opendp_optimal.extend import positive, whole
-from opendp_optimal_select.noise import MOST_OFFSETS, FloatArray
+from opendp_optimal_select.noise import MOST_OFFSETS, FloatArray, mirrored
 
 _UNIFORM = 1e-17
 """Noise of this epsilon or less is uniform to all digits of a float."""
@@ -35,9 +35,8 @@ def laplace_ring(k: int, *, epsilon: float) -> tuple[float, tuple[float, ...]]:
     k = whole("k", k, most=MOST_OFFSETS)
     epsilon = max(positive("epsilon", epsilon), _UNIFORM)
     side = _side(k, epsilon)
-    centre = [0.0] if k % 2 else []
-    points = (*(-side[::-1]).tolist(), *centre, *side.tolist())
-    return _cost(np.concatenate([centre, side]), epsilon), points
+    points = mirrored(side, k)
+    return _cost(np.array(points[k // 2 :]), epsilon), points
 
 
 def _side(k: int, epsilon: float) -> FloatArray:
