@@ -17,7 +17,7 @@ import numpy as np
 import opendp.prelude as dp
 from numpy.typing import ArrayLike
 
-from opendp_optimal.extend import positive, postprocess, to_then, whole
+from opendp_optimal.extend import Space, positive, postprocess, space_of, to_then, whole
 from opendp_optimal_select.catalogue import FARTHEST, IndexArray, Items, VectorCatalogue
 from opendp_optimal_select.noise import FloatArray, GaussianNoise
 from opendp_optimal_select.placement import lloyd_offsets, quantile_offsets
@@ -187,7 +187,12 @@ def make_feature_selection(
     scale = positive("scale", scale)
     if not isinstance(space, FeatureSpace):
         raise ValueError(f"space (a {type(space).__name__}) must be a FeatureSpace")
-    _check_space(input_domain, input_metric, space.dimension)
+    if space_of(input_domain, input_metric) != Space("f64", "l2", space.dimension):
+        wanted = f"dp.vector_domain(dp.atom_domain(T=float, nan=False), {space.dimension})"
+        raise ValueError(
+            f"input_domain ({input_domain}) and input_metric ({input_metric}) must be {wanted} and "
+            "dp.l2_distance(T=float)"
+        )
     grid = grid_offsets(per_side, space.directions, scale=scale, rule=rule)
     whole("(2 per_side + 1) ** directions", len(grid), most=len(space))
 
@@ -199,15 +204,3 @@ def make_feature_selection(
 
 
 then_feature_selection = to_then(make_feature_selection)
-
-
-def _check_space(input_domain: dp.Domain, input_metric: dp.Metric, dimension: int) -> None:
-    wanted = f"dp.vector_domain(dp.atom_domain(T=float, nan=False), {dimension})"
-    if (
-        str(getattr(input_domain, "type", None)) != "VectorDomain<AtomDomain<f64>>"
-        or input_domain.element_domain.nan
-        or input_domain.size != dimension
-    ):
-        raise ValueError(f"input_domain ({input_domain}) must be {wanted}")
-    if str(getattr(input_metric, "type", None)) != "L2Distance<f64>":
-        raise ValueError(f"input_metric ({input_metric}) must be dp.l2_distance(T=float)")

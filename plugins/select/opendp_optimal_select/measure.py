@@ -8,7 +8,7 @@ from functools import cache
 
 import opendp.prelude as dp
 
-from opendp_optimal.extend import laplace_scale_up, postprocess, to_then, whole
+from opendp_optimal.extend import Space, laplace_scale_up, postprocess, space_of, to_then, whole
 from opendp_optimal_select.catalogue import Catalogue
 from opendp_optimal_select.disutility import Disutility, check_disutility
 from opendp_optimal_select.placing import offsets
@@ -53,7 +53,10 @@ def make_multi_selection(
     >>> len(meas(21.5))
     3
     """
-    _check_space(input_domain, input_metric)
+    if space_of(input_domain, input_metric) != Space("f64", "absolute"):
+        raise ValueError(
+            f"input_domain ({input_domain}) must be dp.atom_domain(T=float, nan=False)"
+        )
     k = whole("k", k, most=MAX_ANSWERS)
     per_unit = rate(epsilon, privacy)
     if catalogue is not None:
@@ -81,17 +84,6 @@ def _respond(
         lambda signal: catalogue.answer(min(max(signal, -largest), largest), steps()),
         "ExtrinsicObject",
     )
-
-
-def _check_space(input_domain: dp.Domain, input_metric: dp.Metric) -> None:
-    if not isinstance(input_domain, dp.Domain) or not isinstance(input_metric, dp.Metric):
-        raise ValueError("input_domain and input_metric must be an OpenDP domain and metric")
-    if str(getattr(input_domain, "type", None)) != "AtomDomain<f64>" or input_domain.nan:
-        raise ValueError(
-            f"input_domain ({input_domain}) must be dp.atom_domain(T=float, nan=False)"
-        )
-    if str(getattr(input_metric, "type", None)) != "AbsoluteDistance<f64>":
-        raise ValueError(f"input_metric ({input_metric}) must be dp.absolute_distance(T=float)")
 
 
 def _check_catalogue(catalogue: Catalogue, k: int) -> None:

@@ -24,6 +24,7 @@ from opendp_optimal.extend import (
     float_up,
     make_measurement,
     positive,
+    space_of,
     to_then,
     whole,
 )
@@ -209,8 +210,8 @@ def make_ring_selection(
     Integers are taken modulo the number of points. Between values ``d_in`` apart it loses
     ``step_epsilon * min(d_in, points // 2)``, rounded up.
 
-    :param input_domain: ``dp.atom_domain(T=int)``
-    :param input_metric: ``dp.absolute_distance(T=int)``
+    :param input_domain: an atom domain of integers
+    :param input_metric: the absolute distance
     :param noise: from :func:`design_ring`
     :returns: a measurement whose release is a list of ``k`` distinct points
 
@@ -220,10 +221,9 @@ def make_ring_selection(
     >>> len(set(meas(5))), meas.map(100) == meas.map(12)
     (2, True)
     """
-    if str(getattr(input_domain, "type", None)) != "AtomDomain<i32>":
-        raise ValueError(f"input_domain ({input_domain}) must be dp.atom_domain(T=int)")
-    if str(getattr(input_metric, "type", None)) != "AbsoluteDistance<i32>":
-        raise ValueError(f"input_metric ({input_metric}) must be dp.absolute_distance(T=int)")
+    space = space_of(input_domain, input_metric)
+    if space.vector or not space.integer:
+        raise ValueError(f"input_domain ({input_domain}) must hold single integers")
     if not isinstance(noise, RingNoise):
         raise ValueError(f"noise (a {type(noise).__name__}) must be a RingNoise")
     # Checked again, and without what a subclass may say of itself.
