@@ -168,20 +168,11 @@ class PrivateNaiveBayes(PrivateClassifier):
         self._charge(shared, METRICS[self.neighbours])
         noisy = StatisticReleases(shared)
         most = rows if self.neighbours == "change-one" else None
-        self.class_count_ = np.array(
-            [noisy.count(int((labels == c).sum()), most) for c in range(classes)]
-        )
+        count = np.vectorize(lambda people: noisy.count(int(people), most), otypes=[np.float64])
+        self.class_count_ = count(np.bincount(labels[labels >= 0], minlength=classes))
         self.category_count_ = [
-            np.array(
-                [
-                    [
-                        noisy.count(int(((codes[:, j] == k) & (labels == c)).sum()), most)
-                        for k in range(len(known))
-                    ]
-                    for c in range(classes)
-                ]
-            )
-            for j, known in enumerate(self.categories_)
+            count(_tally(labels, codes[:, j], (classes, len(listed))))
+            for j, listed in enumerate(self.categories_)
         ]
         shape = (classes, shares.shape[1])
         self.theta_, self.sigma_ = np.zeros(shape), np.zeros(shape)
@@ -249,6 +240,13 @@ class PrivateNaiveBayes(PrivateClassifier):
         """
         best = self.predict_log_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
+
+
+def _tally(labels: Codes, codes: Codes, shape: tuple[int, int]) -> Codes:
+    """How many records there are of each class and category; others are not counted."""
+    seen = (labels >= 0) & (codes >= 0)
+    places = np.ravel_multi_index((labels[seen], codes[seen]), shape)
+    return np.bincount(places, minlength=math.prod(shape)).reshape(shape)
 
 
 def _tables(

@@ -151,9 +151,8 @@ def test_without_a_ledger_one_fit_is_counted():
 
 
 @pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("releases", [1, 7, 60])
-def test_a_plan_costs_no_more_than_was_asked_for(noise, releases):
-    for epsilon, delta in ((1.0, 1e-6), (0.3, 1e-9), (7.0, 1e-3)):
+def test_a_plan_costs_no_more_than_was_asked_for(noise):
+    for epsilon, delta, releases in ((1.0, 1e-6, 1), (0.3, 1e-9, 60)):
         spent = plan(noise, epsilon, delta, releases).spent()
         assert spent[0] <= epsilon
         assert spent[1] == delta
