@@ -71,6 +71,7 @@ gains: $(STAMP) ## expected losses against OpenDP's own mechanisms, exact and me
 
 bench: $(STAMP) ## release cost against OpenDP, same machine and run
 	$(BIN)/python tests/benchmarks/bench_release.py
+	$(BIN)/python tests/benchmarks/bench_people.py
 
 # Scripts that read data, and those that do not; each writes the page of its name.
 FROM_DATA := fernandes.bayes_theorems liang.geo_figures selvi.naive_bayes selvi.coordinate_descent selvi.honest_budget

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from opendp_optimal.budget.filters import GaussianFilter as GaussianFilter
     from opendp_optimal.budget.filters import GpFilter as GpFilter
     from opendp_optimal.budget.filters import approximate_loss as approximate_loss
-    from opendp_optimal.budget.filters import check_reach as check_reach
+    from opendp_optimal.budget.filters import check_filter as check_filter
     from opendp_optimal.budget.filters import gaussian_delta as gaussian_delta
     from opendp_optimal.budget.filters import simple_loss as simple_loss
     from opendp_optimal.budget.ledger import Ledger as Ledger
@@ -24,5 +24,6 @@ if TYPE_CHECKING:
     from opendp_optimal.measure.compose import compose as compose
     from opendp_optimal.measure.guarded import filter_context as filter_context
     from opendp_optimal.measure.guarded import make_filter as make_filter
+    from opendp_optimal.measure.guarded import priced as priced
 
 __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -8,6 +8,7 @@ depend on all answers so far, of all users.
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Callable
 from fractions import Fraction
@@ -15,6 +16,7 @@ from typing import Any
 
 from opendp_optimal import known
 from opendp_optimal.checks import fraction, moderate, positive, share
+from opendp_optimal.errors import BudgetError
 from opendp_optimal.exact.halving import largest, least
 
 __all__ = [
@@ -49,6 +51,7 @@ class Filter:
         """Start where it was left."""
         self.capacity = fraction("capacity", capacity, above=0)
         self._total = fraction("total", total, least=0)
+        self._process = os.getpid()
         if self._total > self.capacity:
             raise ValueError(f"total ({total!r}) must be at most the capacity")
 
@@ -81,11 +84,17 @@ class Filter:
         :param price: loss per unit of distance (GP) or per squared unit (CGP)
         :param gaussian: whether the mechanism is a Gaussian one (its rounding included)
         """
+        if os.getpid() != self._process:
+            raise BudgetError("a filter must stay in the process that made it: use a ledger")
         with _charging:
             if not self.accepts(price, gaussian=gaussian):
                 return False
             self._total += fraction("price", price, least=0)
             return True
+
+    def __reduce__(self) -> Any:
+        """Refuse to be copied: both copies would be spent."""
+        raise TypeError("a filter cannot be copied: its budget would be spent twice")
 
     def __repr__(self) -> str:
         """Show the state."""
@@ -192,15 +201,23 @@ class GaussianFilter(Filter):
         super().__init__(Fraction(_largest(fits, bound / self.reach) * _MARGIN))
 
 
-def check_reach(name: str, kept: Filter) -> None:
-    """Refuse a filter whose guarantee ends before distance 1, where neighbours are.
+def check_filter(name: str, kept: Any, *, pure: bool, distance: float = 1.0) -> None:
+    """Refuse what is no fresh filter of the right kind for neighbours so far apart.
 
     :param name: what the argument is called
-    :param kept: a filter of any kind
+    :param kept: a filter
+    :param pure: whether prices are epsilons; otherwise they are rhos
+    :param distance: between neighbours
     """
-    reach = getattr(kept, "reach", 1.0)
-    if reach < 1.0:
-        raise ValueError(f"{name} (reach {reach:g}) must reach to distance 1 at least")
+    kinds = (GpFilter,) if pure else (CgpFilter, ApproxGpFilter, GaussianFilter)
+    if not isinstance(kept, kinds):
+        wanted = ", ".join(kind.__name__ for kind in kinds)
+        raise ValueError(f"{name} ({kept!r}) must be a filter of {wanted}")
+    reach = getattr(kept, "reach", math.inf)
+    if reach < distance:
+        raise ValueError(f"{name} (reach {reach:g}) must reach to distance {distance:g} at least")
+    if kept.total > 0:
+        raise ValueError(f"{name} ({kept!r}) must be fresh: a part of it is already spent")
 
 
 def approximate_loss(total: Any, *, delta: float, reach: float) -> float:

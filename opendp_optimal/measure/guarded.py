@@ -8,15 +8,15 @@ from typing import Any
 from opendp.core import measurement_invoke, measurement_map
 from opendp.mod import OdometerQueryable
 
-from opendp_optimal.budget.filters import CgpFilter, Filter, GpFilter, check_reach
-from opendp_optimal.checks import positive
+from opendp_optimal.budget.filters import CgpFilter, Filter, GpFilter, check_filter
+from opendp_optimal.checks import fraction, positive
 from opendp_optimal.errors import BudgetError
 from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import make_measurement, require_features
 from opendp_optimal.measure.anatomy import as_gaussian, spaces
 
-__all__ = ["BudgetError", "filter_context", "make_filter"]
+__all__ = ["BudgetError", "filter_context", "make_filter", "priced"]
 
 
 class _FilteredData(OdometerQueryable):
@@ -38,18 +38,8 @@ class _FilteredData(OdometerQueryable):
 
     def invoke(self, query: dp.Measurement) -> Any:
         """Charge a measurement, then run it."""
-        if not isinstance(query, dp.Measurement):
-            raise ValueError(f"query ({type(query).__name__}) must be a measurement")
         gaussian = self._filter.gaussian_only
-        if gaussian:
-            known = as_gaussian(query)
-            if known is None:
-                raise ValueError("query must add grid_gaussian noise: the filter prices no other")
-            query = known
-        if spaces(query) != (*self._space, self._measure):
-            raise ValueError("query must have the input space and output measure of the context")
-        # OpenDP's own map and function: methods of the object can be anybody's.
-        price = Fraction(measurement_map(query, self._d_in))
+        query, price = priced(query, *self._space, self._measure, self._d_in, gaussian=gaussian)
         if not self._filter.charge(price, gaussian=gaussian):
             left = float_down(self._filter.remaining)
             raise BudgetError(
@@ -65,6 +55,37 @@ class _FilteredData(OdometerQueryable):
 
     def __repr__(self) -> str:
         return f"FilteredData({self._filter!r})"
+
+
+def priced(
+    query: dp.Measurement,
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    output_measure: dp.Measure,
+    d_in: Any,
+    *,
+    gaussian: bool = False,
+) -> tuple[dp.Measurement, Fraction]:
+    """Return a measurement as it is to be run, and what it costs by its own map.
+
+    :param query: any measurement
+    :param input_domain: that it must have
+    :param input_metric: that it must have
+    :param output_measure: that it must have
+    :param d_in: distance at which it is priced
+    :param gaussian: whether only Gaussian noise of this package will do
+    """
+    if not isinstance(query, dp.Measurement):
+        raise ValueError(f"query ({type(query).__name__}) must be a measurement")
+    if gaussian:
+        known = as_gaussian(query)
+        if known is None:
+            raise ValueError("query must add grid_gaussian noise: the filter prices no other")
+        query = known
+    if spaces(query) != (input_domain, input_metric, output_measure):
+        raise ValueError("query must have the input space and output measure of the data")
+    # OpenDP's own map: methods of the object can be anybody's.
+    return query, fraction("loss", measurement_map(query, d_in), least=0)
 
 
 def make_filter(
@@ -102,9 +123,7 @@ def make_filter(
     if name not in kinds:
         raise ValueError(f"output_measure ({name}) must be one of {', '.join(kinds)}")
     if isinstance(d_out, Filter):
-        if isinstance(d_out, GpFilter) != (name == "MaxDivergence"):
-            raise ValueError(f"d_out ({d_out!r}) must be a filter of {name}")
-        check_reach("d_out", d_out)
+        check_filter("d_out", d_out, pure=name == "MaxDivergence")
         capacity, only = d_out.capacity, d_out.gaussian_only
 
         def fresh() -> Filter:

@@ -6,7 +6,6 @@ import gzip
 import io
 import json
 import random
-import zlib
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
@@ -176,34 +175,43 @@ PEOPLE = np.array([[0.0, 0.0], [1.0, 2.0], [3.0, 1.0], [5.0, 5.0]])
 
 
 @cache
-def _budgets() -> bytes:
+def _budgets() -> tuple[Any, list[Any]]:
+    """Budgets in a ledger, and their pieces."""
+    from opendp_optimal.budget import open_ledger
     from opendp_optimal_geo.population import Population
+    from opendp_optimal_geo.query import Points
+    from opendp_optimal_geo.schedule import Schedule
 
-    place = folder() / "whole.budgets"
-    Population(PEOPLE, budget=Fraction(3, 2)).save(place)
-    return place.read_bytes()
+    ledger = open_ledger(folder() / "people.db")
+    people = Population(PEOPLE, budget=Fraction(3, 2), ledger=ledger, ids=["a", "b", "c", "d"])
+    Schedule(people, 3).ask(Points())
+    people.ask(Points(), budget=np.array([0.5, 1.5, 0.0, 0.25]))
+    pieces = [(piece.sort, piece.content) for piece in ledger.columns("people").since(0)]
+    return people.allowances, [*pieces, ("fold", people.allowances._folded())]
 
 
 def geo_budgets(rng: random.Random) -> bool:
-    """A file of budgets: damaged, or changed and sealed again."""
-    from opendp_optimal_geo.population import Population
+    """Pieces of the budgets of people: damaged, or changed and packed again."""
+    from opendp_optimal.budget import LedgerError
+    from opendp_optimal_geo.accounts import _pack, _unpack
+    from opendp_optimal_geo.allowances import WHOLE
 
+    kept, pieces = _budgets()
+    chosen = rng.randrange(len(pieces))
+    sort, content = pieces[chosen]
     if rng.random() < 0.5:
-        data = mutate_bytes(rng, _budgets())
+        content = mutate_bytes(rng, content)
     else:
-        head, body = _budgets().split(b"\n", 1)
-        header = json.loads(head)
-        if rng.random() < 0.3:
-            body = mutate_bytes(rng, body)
-            header["crc32"], header["bytes"] = zlib.crc32(body), len(body)
-        else:
-            header = mutate_json(rng, header)
-        data = json.dumps(header).encode() + b"\n" + body
+        head, columns = _unpack(content)
+        head = mutate_json(rng, head)
+        content = _pack(head if isinstance(head, dict) else {}, **columns)
+    kept._begin(0)
     try:
-        people = Population.restore(PEOPLE, file("people.budgets", data))
-    except ValueError:
+        for number, piece in enumerate([*pieces[:chosen], (sort, content)], start=1):
+            kept._take(number, *piece)
+    except LedgerError:
         return False
-    if (people.allowances.paid < 0).any() or people.capacity != people._filter().capacity:
+    if (kept._paid < 0).any() or (kept._paid > WHOLE).any() or kept._paid.dtype != np.int64:
         raise FuzzError("budgets were accepted that nobody can have")
     return True
 

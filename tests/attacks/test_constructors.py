@@ -197,7 +197,7 @@ def geo():
     yield of.GpFilter, {"budget": 1.0}
     yield of.CgpFilter, {"budget": 1.0}
     yield of.GaussianFilter, {"budget": 1.0, "delta": 1e-6, "reach": 10.0}
-    yield of.LocalProtocol, {"budget": of.GpFilter(1.0)}
+    yield of.LocalProtocol, {"budget": of.GpFilter(1.0), "space": VECTOR, "d_in": 1.0}
     yield of.DistanceTo, {"point": [0.0, 1.0]}
     yield of.SignedDistance, {"region": of.rectangle((0, 0), 1, 1)}
     yield of.rectangle, {"centre": (0, 0), "width": 1.0, "height": 2.0, "angle": 0.0}

@@ -130,27 +130,6 @@ def test_findings_in_regions():
     assert read_region(f"POLYGON (({corners}, 0 0))", None).area > 0
 
 
-def test_findings_in_budgets(tmp_path):
-    pytest.importorskip("opendp_optimal_geo.state")
-    import zlib
-
-    from opendp_optimal_geo.state import FORMAT, load_allowances
-
-    place = tmp_path / "budgets"
-    for body in (b"", b"PK\3\4", b"not an archive"):
-        header = {
-            "format": FORMAT,
-            "capacity": ["1", "0"],
-            "size": 10**15,
-            "settings": {},
-            "crc32": zlib.crc32(body),
-            "bytes": len(body),
-        }
-        place.write_bytes(json.dumps(header).encode() + b"\n" + body)
-        with pytest.raises(ValueError, match="budgets"):
-            load_allowances(place)
-
-
 HOSTILE_CSV = b"x,y\n1," + b'"' + b"z" * 140_000 + b'"\n'  # longer than a field may be
 
 
@@ -171,22 +150,6 @@ def test_findings_in_points(tmp_path):
         place.write_bytes(data)
         with pytest.raises(ValueError, match="points"):
             files.read_columns(place, ["x", "y"])
-
-
-def test_findings_in_restored_budgets(tmp_path):
-    geo = pytest.importorskip("opendp_optimal_geo")
-    from opendp_optimal_geo.state import load_allowances, save_allowances
-
-    points = [[0.0, 0.0], [1.0, 2.0]]
-    place = tmp_path / "budgets"
-    geo.Population(points, budget=1.5).save(place)
-    ledger, settings = load_allowances(place)
-    for wrong in (True, [], {}, {**settings, "more": 1}, {**settings, "budget": 15.0}):
-        save_allowances(place, ledger, wrong)
-        with pytest.raises(ValueError, match="budgets"):
-            geo.Population.restore(points, place)
-    save_allowances(place, ledger, settings)
-    assert geo.Population.restore(points, place).budget == 1.5
 
 
 def test_findings_in_data(tmp_path):

@@ -59,7 +59,7 @@ def test_work_per_query_does_not_grow():
         ctx(meas)
     kept = vars(ctx.queryable)["_filter"]
     assert kept.total.denominator.bit_length() < 200
-    assert set(vars(kept)) == {"capacity", "_total"}
+    assert set(vars(kept)) == {"capacity", "_total", "_process"}
 
 
 def test_towards_epsilon_and_delta():

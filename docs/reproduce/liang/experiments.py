@@ -17,6 +17,7 @@ from shapely.geometry.base import BaseGeometry
 
 from docs.reproduce.liang import datasets
 from docs.reproduce.liang.sweep import Cell, Figure, Outcome, Progress, sweep
+from opendp_optimal_geo.allowances import Allowances
 from opendp_optimal_geo.answer import Answer
 from opendp_optimal_geo.curator import Curator
 from opendp_optimal_geo.population import Population
@@ -236,7 +237,7 @@ def figure_5(
             if options["method"] == "point" and turn >= point_repetitions:
                 continue
             # A fresh budget for every repetition: the images are public.
-            base.allowances.paid[:] = 0
+            base.allowances = Allowances(base.capacity, base.size)
             answer = base.nearest(query, k, budget=budget, **options)
             # In the same order as the best: rounding cannot make it better than that.
             found = float(np.sort(distance[list(answer.value)]).sum())

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.budget import BudgetError
 from opendp_optimal.extend import float_down, float_up
 
 Ticks = NDArray[np.int64]
@@ -27,13 +29,8 @@ BLOCK = 1 << 16
 """Users handled at a time."""
 
 
-_charging = threading.Lock()
-"""Held while payments are compared with what is left and changed."""
-
-
-@dataclass
 class Allowances:
-    """The budgets of many users, in ticks of ``capacity / 2**40``.
+    """The budgets of many users, in ticks of ``capacity / 2**40``, in the memory of one process.
 
     Ticks are integers, so totals are exact. A price in other units is rounded up to ticks, an
     allotment down.
@@ -42,91 +39,49 @@ class Allowances:
     :param size: number of users
 
     >>> allowances = Allowances(Fraction(1), 2)
-    >>> allowances.charge(np.array([0]), WHOLE).tolist()
-    [True]
-    >>> allowances.charge(np.array([0, 1]), np.array([1, 1])).tolist()
+    >>> allowances.charge([np.array([0])], [WHOLE])
+    [None]
+    >>> allowances.charge([np.array([0, 1])], [1])[0].tolist()
     [False, True]
     >>> allowances.halted.tolist()
     [True, False]
     """
 
-    capacity: Fraction
-    size: int
-    paid: Ticks = field(init=False, repr=False)
-    halted: Mask = field(init=False, repr=False)
+    generation: int | None = None
+    """Of the ledger at the last charge, if there is one."""
 
-    def __post_init__(self) -> None:
+    def __init__(self, capacity: Fraction, size: int) -> None:
         """Start with nothing paid."""
-        self.paid = np.zeros(self.size, np.int64)
-        self.halted = np.zeros(self.size, np.bool_)
-        self._any_halted = False
+        self.capacity, self.size = capacity, size
+        self.places: Users | None = None
+        self._lock, self._process = threading.RLock(), os.getpid()
+        self._begin(size)
+
+    def _begin(self, people: int) -> None:
+        """Start with columns in which nobody has paid."""
+        self._paid, self._halted = np.zeros(people, np.int64), np.zeros(people, np.bool_)
+        self._most, self._any_halted = 0, False
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied: both copies would be spent."""
+        raise TypeError("budgets cannot be copied, they would be spent twice: use a ledger")
 
     @property
     def tick(self) -> Fraction:
         """What one tick is worth."""
         return self.capacity / WHOLE
 
-    def charge(self, users: Users, price: Price) -> Mask:
-        """Charge users, or halt them for good; return who was charged.
+    @property
+    def paid(self) -> Ticks:
+        """What each user has paid, in ticks."""
+        with self._reading():
+            return self.rows(self._paid)
 
-        A halted user is not charged. A price of 0 is free and changes nothing. A user who cannot
-        pay is halted, is charged nothing, and answers nothing from now on.
-
-        :param users: indices in rising order, each at most once
-        :param price: in ticks, at least 0
-        """
-        with _charging:
-            return self._charge(users, price)
-
-    def _charge(self, users: Users, price: Price) -> Mask:
-        paid = pick(self.paid, users)
-        if not self._any_halted and len(users) and np.min(price) > 0:
-            total = paid + price
-            if total.max() <= WHOLE:
-                put(self.paid, users, total)
-                return np.ones(len(users), np.bool_)
-        alive = ~self.halted[users]
-        affordable = price <= WHOLE - paid
-        charged = alive & affordable & (np.asarray(price) > 0)
-        self.halted[users[alive & ~affordable]] = True
-        self._any_halted = bool(self.halted.any())
-        self.paid[users] = paid + np.where(charged, price, 0)
-        return charged
-
-    def reserve(self, ticks: int) -> bool:
-        """Charge everybody if nobody has halted and everybody can pay; say whether it was done.
-
-        :param ticks: the price
-        """
-        with _charging:
-            if self._any_halted or int(self.paid.max(initial=0)) + ticks > WHOLE:
-                return False
-            self.paid += ticks
-            return True
-
-    def give_back(self, kinds: NDArray[np.uint16], ticks: Ticks) -> int:
-        """Take back a part of what :meth:`reserve` charged; return how many ticks in all.
-
-        :param kinds: for each user which of the amounts
-        :param ticks: amounts, at most what was reserved
-        """
-        total = 0
-        for begin in range(0, self.size, BLOCK):
-            block = slice(begin, begin + BLOCK)
-            back = ticks.take(kinds[block])
-            with _charging:
-                self.paid[block] -= back
-            total += int(back.sum())
-        return total
-
-    def restore(self, paid: Ticks, halted: Mask) -> None:
-        """Go on from what was paid before.
-
-        :param paid: ticks of each user
-        :param halted: who answers no more
-        """
-        self.paid, self.halted = paid.copy(), halted.astype(np.bool_)
-        self._any_halted = bool(self.halted.any())
+    @property
+    def halted(self) -> Mask:
+        """Who was asked for more than was left, and answers no more."""
+        with self._reading():
+            return self.rows(self._halted)
 
     def spent(self) -> FloatArray:
         """What each user has paid, rounded up."""
@@ -147,69 +102,132 @@ class Allowances:
         # Exactly, so that the whole budget is the whole budget.
         return min(math.floor(Fraction(budget) / self.tick), 1 << 50)
 
+    def charge(
+        self, users: Sequence[Users], prices: Sequence[Price], note: str = ""
+    ) -> list[Mask | None]:
+        """Charge users for a look, or halt them for good; return who was charged.
+
+        A halted user is not charged. A price of 0 is free and changes nothing. A user who cannot
+        pay is halted, is charged nothing, and answers nothing from now on.
+
+        :param users: blocks of indices in rising order, everybody at most once
+        :param prices: for each block, in ticks, at least 0
+        :param note: what for
+        :returns: for each block who was charged; None for everybody
+        """
+        with self._reading():
+            asked, halting = self._quote(users, prices)
+            self._most += _largest(prices)  # first: a bound that is too large does no harm
+            for some, price, mask in zip(users, prices, asked, strict=True):
+                self._paid[self._at(some)] += price if mask is None else np.where(mask, price, 0)
+            self._halt(halting)
+            return asked
+
+    def settle(self) -> None:
+        """Do what is to be done after a query."""
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Let one thread at a time work with the columns, in the process that they are of."""
+        if os.getpid() != self._process:
+            raise BudgetError(
+                "budgets without a ledger must stay in the process that made them: both would "
+                "spend them"
+            )
+        with self._lock:
+            yield
+
+    def _quote(
+        self, users: Sequence[Users], prices: Sequence[Price]
+    ) -> tuple[list[Mask | None], list[Any]]:
+        """Say who can pay, and who is to be halted; nothing is changed."""
+        asked: list[Mask | None] = [None] * len(users)
+        free = any(not np.min(price, initial=1) for price in prices)
+        if not free and not self._any_halted:
+            largest = _largest(prices)
+            if self._most + largest > WHOLE:  # a bound that was not brought up to date
+                self._most = int(self._paid.max(initial=0))
+            if self._most + largest <= WHOLE:
+                return asked, []
+        halting = []
+        for block, (some, price) in enumerate(zip(users, prices, strict=True)):
+            at = self._at(some)
+            alive, affordable = ~self._halted[at], price <= WHOLE - self._paid[at]
+            charged = alive & affordable & (np.asarray(price) > 0)
+            if not charged.all():
+                asked[block] = charged
+            if len(out := some[alive & ~affordable]):
+                halting.append(self._at(out))
+        return asked, halting
+
+    def _halt(self, places: Sequence[Any]) -> None:
+        for some in places:
+            self._halted[some] = self._any_halted = True
+
+    def _at(self, users: Users) -> Any:
+        """Return where users stand in the columns: a slice where possible, which is faster."""
+        if self.places is not None:
+            return self.places[users]
+        run = _run(users)
+        return users if run is None else run
+
+    def rows(self, column: NDArray[Any]) -> NDArray[Any]:
+        """Return a column in the order of the users.
+
+        :param column: one number for each person
+        """
+        return column[: self.size].copy() if self.places is None else column[self.places]
+
 
 class Payment:
     """How one query is paid for: every look that was begun, whatever happens then.
 
-    Users are charged look by look. Where everybody pays the same and can pay for all looks, they
-    do so at once, which is faster, and get back in the end what they were not asked for.
-
     :param allowances: who has paid what
     :param allotment: what the query may cost
-    :param at_once: whether it may be paid for at once
     """
 
-    def __init__(self, allowances: Allowances, allotment: Price, *, at_once: bool) -> None:
-        """Charge for everything at once, if possible."""
+    def __init__(self, allowances: Allowances, allotment: Price) -> None:
+        """Begin with nothing paid."""
         self._allowances, self._allotment = allowances, allotment
-        self._reserved = at_once and isinstance(allotment, int) and allowances.reserve(allotment)
-        self._spent: Price = (
-            0 if isinstance(allotment, int) else np.zeros(allowances.size, np.int64)
-        )
+        self._spent: Any = 0
+        if not isinstance(allotment, int):
+            self._spent = np.zeros(allowances.size, np.int64)
 
-    def charge(self, users: Users, price: Price) -> Mask | None:
-        """Charge users for a look; return who may be asked, None for everybody.
+    def charge(
+        self, users: Sequence[Users], prices: Sequence[Price], note: str
+    ) -> list[Mask | None]:
+        """Charge users for a look; return for each block who may be asked, None for everybody.
 
-        :param users: indices in rising order, each at most once
-        :param price: of the look
+        :param users: blocks of indices in rising order, everybody at most once
+        :param prices: of the look, for each block
+        :param note: what for
         """
-        if self._reserved:
-            return None
-        charged = self._allowances.charge(users, price)
-        if isinstance(self._spent, int):
-            self._spent += int(price) * int(np.count_nonzero(charged))
-        else:
-            self._spent[users] += np.where(charged, price, 0)
-        return None if charged.all() else charged
-
-    def settle(self, decided_at: NDArray[np.uint16], prices: Sequence[Any], begun: int) -> None:
-        """Give back what was paid for looks that a user was not asked for.
-
-        :param decided_at: for each user the last look asked for; 0 means every look begun
-        :param prices: of all looks
-        :param begun: how many were begun
-        """
-        if not self._reserved or not isinstance(self._allotment, int):
-            return
-        unused = self._allotment - np.cumsum([0, *prices], dtype=np.int64)
-        unused[0] = unused[begun]
-        back = self._allowances.give_back(decided_at, unused)
-        self._spent = self._allotment * self._allowances.size - back
+        asked = self._allowances.charge(users, prices, note)
+        for some, price, mask in zip(users, prices, asked, strict=True):
+            if isinstance(price, int):
+                self._spent += price * (len(some) if mask is None else int(mask.sum()))
+            else:
+                self._spent[some] += price if mask is None else np.where(mask, price, 0)
+        return asked
 
     @property
     def saving(self) -> float:
         """The mean share of the allotments that was not spent."""
         if isinstance(self._allotment, int):
             whole = self._allotment * self._allowances.size
-            return 1.0 - int(self._spent) / whole if whole else 1.0
+            return 1.0 - self._spent / whole if whole else 1.0
         shares, asked = 0.0, 0
         for begin in range(0, self._allowances.size, BLOCK):
             block = slice(begin, begin + BLOCK)
             given = self._allotment[block]
-            used = np.asarray(self._spent)[block][given > 0]
+            used = self._spent[block][given > 0]
             shares += float((used / given[given > 0]).sum())
             asked += len(used)
         return 1.0 - shares / asked if asked else 1.0
+
+
+def _largest(prices: Sequence[Price]) -> int:
+    return max((int(np.max(price, initial=0)) for price in prices), default=0)
 
 
 def _run(users: Users) -> slice | None:

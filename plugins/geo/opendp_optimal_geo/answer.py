@@ -52,6 +52,7 @@ class Answer:
     :param rounds: what happened in each look
     :param missing: users who gave no answer at all (halted, or nothing left)
     :param decided_at: for each user the look at which it was decided, 0 if never
+    :param generation: of the ledger after the last look; None without one
     """
 
     value: Any
@@ -61,6 +62,7 @@ class Answer:
     rounds: tuple[Round, ...]
     missing: int = 0
     decided_at: NDArray[np.uint16] | None = field(default=None, repr=False, compare=False)
+    generation: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

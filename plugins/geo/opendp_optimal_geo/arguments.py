@@ -24,23 +24,24 @@ def read_people(
     reach: float | None,
     crs: str | None,
     columns: str | None,
-    state: Path | None,
+    address: str | None,
+    column: str | None,
+    name: str,
+    key: Path | None,
 ) -> tuple[Any, Any, float]:
     """Return the population of a file, its points, and the price of a query."""
     from opendp_optimal_geo.population import Population
 
-    points = _read_points(file, crs, columns)
-    if state is not None and state.exists():
-        people = Population.restore(points, state, journal=state)
-        if people.budget != budget or people.privacy != privacy:
-            raise ValueError(
-                f"state ({state.name}) must be for the same budget ({people.budget:g}) and "
-                f"privacy ({people.privacy})"
-            )
-    else:
-        people = Population(
-            points, budget=budget, privacy=privacy, delta=delta, reach=reach, journal=state
-        )
+    if (address is None) != (column is None):
+        raise ValueError("ledger and id must be given together: people are known by their ids")
+    points, kept = _read_points(file, crs, columns), dict[str, Any]()
+    if address is not None and column is not None:
+        from opendp_optimal.budget import open_ledger
+        from opendp_optimal_geo.files import read_ids
+
+        ids = read_ids(file, column)
+        kept = {"ledger": open_ledger(address), "ids": ids, "name": name, "key": key}
+    people = Population(points, budget=budget, privacy=privacy, delta=delta, reach=reach, **kept)
     return people, points, float(people.capacity) if price is None else price
 
 

@@ -46,9 +46,22 @@ _population_options = _all(
     click.option("--crs", help="Projection of longitude and latitude, e.g. EPSG:32618."),
     click.option("--columns", help="Two columns, e.g. lng,lat; found by name if left out."),
     click.option(
+        "--ledger",
         "--state",
+        "address",
+        help="Ledger that keeps the budgets, charged before every look: a file, or postgresql://...",
+    ),
+    click.option("--id", "column", help="With a ledger: the column that says who is who."),
+    click.option(
+        "--name",
+        default="people",
+        show_default=True,
+        help="With a ledger: what the population is called there.",
+    ),
+    click.option(
+        "--key",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="File with the budgets; made if it is not there, charged before every look.",
+        help="With a ledger: file with the key that hides who is who; beside it by default.",
     ),
 )
 _query_options = _all(
@@ -229,6 +242,7 @@ def _print_answer(answer: Any, people: Any, as_json: bool) -> None:
         "users": people.size,
         "mean_remaining": float(people.remaining.mean()),
         "halted": int(people.halted.sum()),
+        "generation": answer.generation,
         "rounds": [asdict(r) for r in answer.rounds],
     }
     if as_json:
@@ -238,6 +252,8 @@ def _print_answer(answer: Any, people: Any, as_json: bool) -> None:
     click.echo(f"error bound  {answer.error_bound:g} (except with probability {answer.beta:g})")
     click.echo(f"saving       {answer.saving:.4f} of the price")
     click.echo(f"remaining    {report['mean_remaining']:.6g} of {float(people.capacity):.6g}, mean")
+    if answer.generation is not None:
+        click.echo(f"generation   {answer.generation} of the ledger")
     if answer.missing:
         click.echo(f"missing      {answer.missing} users gave no answer")
     for r in answer.rounds:

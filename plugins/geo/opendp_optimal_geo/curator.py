@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.budget import CgpFilter, Filter, GpFilter, check_reach
+from opendp_optimal.budget import BudgetError, CgpFilter, Filter, Ledger, check_filter
 from opendp_optimal.extend import (
     LARGEST_RATE,
     choice,
@@ -43,9 +44,11 @@ class Curator:
     """Holds records that neighbours may differ in by one, behind a filter on rho (zCDP).
 
     :param records: the data; their number is public
-    :param budget: rho in all, or a filter: :class:`CgpFilter`, or :class:`ApproxGpFilter` or
+    :param budget: rho in all, or a fresh filter: :class:`CgpFilter`, or :class:`ApproxGpFilter` or
         :class:`GaussianFilter` with reach 1 for (epsilon, delta)
-    :param commit: called when a look is paid, before it is run: writes down what is left
+    :param ledger: keeps the budget, also after this process: rho in all, no filter
+    :param name: with a ledger: what the records are called there; another budget than it was made
+        with is refused
 
     >>> incomes = np.arange(1000) * 100
     >>> curator = Curator(incomes, budget=1.0)
@@ -55,7 +58,7 @@ class Curator:
     """
 
     def __init__(
-        self, records: Any, *, budget: Any, commit: Callable[[], None] = lambda: None
+        self, records: Any, *, budget: Any, ledger: Ledger | None = None, name: str = "records"
     ) -> None:
         """Keep the records behind the filter."""
         if not isinstance(records, Sequence):
@@ -64,12 +67,15 @@ class Curator:
                 raise ValueError("records must be a sequence with one entry for each person")
         if len(records) < 1:
             raise ValueError("records (0) must be at least one")
-        if isinstance(budget, GpFilter):
-            raise ValueError(f"budget ({budget!r}) must be a filter of rho")
         self.records = records
-        self.filter = budget if isinstance(budget, Filter) else CgpFilter(budget)
-        check_reach("budget", self.filter)
-        self.commit = commit
+        self.filter: Filter
+        if ledger is not None:
+            self.filter = LedgerFilter(ledger, name, budget)
+        elif isinstance(budget, Filter):
+            check_filter("budget", budget, pure=False)
+            self.filter = budget
+        else:
+            self.filter = CgpFilter(budget)
 
     def __repr__(self) -> str:
         """Show how many records there are, and the budget."""
@@ -155,11 +161,16 @@ class Curator:
         limit = share("fraction", fraction) * size
         beta, price = share("beta", beta), exact_fraction("budget", budget, above=0)
         split = shares(("even", 1) if baseline else looks, positive("budget", budget))
+        grain = getattr(self.filter, "grain", None)
+        if grain is not None:
+            price = price // grain * grain
         if not self.filter.accepts(price, gaussian=True):
             raise ValueError(
                 f"budget ({budget!r}) must be at most what is left, {float(self.remaining):g}"
             )
         costs = [Fraction(float_down(price * Fraction(part))) for part in split[:-1]]
+        if grain is not None:
+            costs = [cost // grain * grain for cost in costs]
         costs.append(price - sum(costs))
         _check_noise(costs)
         values = truth().astype(np.int64)
@@ -170,8 +181,7 @@ class Curator:
         width = math.inf
         for look, (part, cost) in enumerate(zip(split, costs, strict=True)):
             if not self.filter.charge(cost, gaussian=True):  # pragma: no cover (checked above)
-                raise ValueError("budget must be at most what is left")
-            self.commit()
+                raise BudgetError("budget must be at most what is left: somebody else has spent it")
             used += cost
             noisy = _look(answers, cost)
             weighted += float(cost) * noisy
@@ -196,6 +206,59 @@ class Curator:
             saving=float(1 - used / price),
             rounds=tuple(rounds),
         )
+
+
+class LedgerFilter(Filter):
+    """A budget of rho in a ledger, for neighbours that differ in one record.
+
+    :param ledger: where it is kept
+    :param name: of the records
+    :param budget: rho in all
+    """
+
+    unit = CgpFilter.unit
+    grain = Fraction(1, 1 << 40)
+    """Prices are whole multiples of this, or rounded up."""
+
+    def __init__(self, ledger: Ledger, name: str, budget: Any) -> None:
+        """Open the budget, or find it."""
+        if not isinstance(ledger, Ledger):
+            raise ValueError(f"ledger ({ledger!r}) must be a ledger: see open_ledger")
+        wanted = exact_fraction("budget", budget, above=0)
+        if all(name != kept.name for kept in ledger.budgets()):
+            with suppress(ValueError):  # somebody else may have been faster
+                ledger.create(name, rho=budget, note="central queries")
+        self._ledger, self._name = ledger, name
+        found = ledger.budget(name)
+        super().__init__(found.limit.main * self.grain)
+        if found.kind.name != "rho" or wanted // self.grain * self.grain != self.capacity:
+            raise ValueError(
+                f"budget ({budget!r}) must be what {name!r} was made with in the ledger: "
+                f"{found.kind.told} {float(self.capacity):g}"
+            )
+        ledger.fix_unit(name, "one record")
+
+    @property
+    def total(self) -> Fraction:
+        """What was charged, by anybody."""
+        return self._ledger.budget(self._name).spent.main * self.grain
+
+    @property
+    def remaining(self) -> Fraction:
+        """What is left, exactly."""
+        return self.capacity - self.total
+
+    def accepts(self, price: Any, *, gaussian: bool = False) -> bool:
+        """Say whether a mechanism of this price may run; nothing is charged."""
+        return exact_fraction("price", price, least=0) <= self.remaining
+
+    def charge(self, price: Any, *, gaussian: bool = False) -> bool:
+        """Charge a price in the ledger if it fits; say whether it did."""
+        try:
+            self._ledger.charge(self._name, rho=price, note="look of a central query")
+        except BudgetError:
+            return False
+        return True
 
 
 def _apart(records: Any) -> Iterator[Any]:

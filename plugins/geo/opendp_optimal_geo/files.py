@@ -67,6 +67,34 @@ def _csv(
     return np.column_stack([np.frombuffer(store, np.float64) for store in values])
 
 
+def read_ids(path: Path | str, column: str) -> NDArray[Any]:
+    """Return a column of identifiers: texts, or whole numbers where a Parquet file has them.
+
+    :param path: a file ending in .csv, .csv.gz or .parquet
+    :param column: name from the file's header
+    """
+    path = Path(path)
+    if path.name.endswith(".parquet"):
+        with _parquet_file(path) as file:
+            _places(file.schema_arrow.names, [column], path)
+            ids = file.read(columns=[column], use_threads=False)[column]
+            kind = str(ids.type)
+            known = kind in ("string", "large_string") or kind.lstrip("u").startswith("int")
+            if not known or ids.null_count:
+                raise ValueError(f"{path.name} must hold an identifier in {column} in every row")
+            return np.asarray(ids.to_numpy())
+    opener: Any = gzip.open if path.name.endswith(".gz") else open
+    with _whole(path), opener(path, "rt", encoding="utf-8", newline="") as lines:
+        reader = csv.reader(lines)
+        (place,) = _places(next(reader, []), [column], path)
+        try:
+            return np.array([row[place] for row in reader])
+        except IndexError:
+            raise ValueError(f"{path.name} must hold an identifier in {column} in every row") from (
+                None
+            )
+
+
 def header(path: Path | str) -> list[str]:
     """Return the names of a file's columns.
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +15,7 @@ from opendp_optimal.budget import (
     Filter,
     GaussianFilter,
     GpFilter,
+    Ledger,
 )
 from opendp_optimal.extend import (
     choice,
@@ -27,13 +26,15 @@ from opendp_optimal.extend import (
     share,
     whole,
 )
+from opendp_optimal_geo.accounts import Accounts
 from opendp_optimal_geo.allowances import Allowances, Mask, Payment, Price
-from opendp_optimal_geo.answer import Answer, DensityMap, Round, density_map
+from opendp_optimal_geo.answer import Answer, DensityMap, density_map
+from opendp_optimal_geo.asking import Engine, Looked, Progress, take_looks
 from opendp_optimal_geo.curator import Curator
-from opendp_optimal_geo.elimination import KeepAll, Part, Reading, Rule, State, start
+from opendp_optimal_geo.elimination import KeepAll, Rule
 from opendp_optimal_geo.grid import Grid, to_grid
 from opendp_optimal_geo.look import Clients, People
-from opendp_optimal_geo.plan import METHODS, Look, Plan, shares
+from opendp_optimal_geo.plan import METHODS, Plan, shares
 from opendp_optimal_geo.query import (
     KernelDensity,
     Nearest,
@@ -43,27 +44,17 @@ from opendp_optimal_geo.query import (
     check_map,
 )
 from opendp_optimal_geo.score import Score, SignedDistance
-from opendp_optimal_geo.state import exact, load_allowances, save_allowances
 
 __all__ = ["Population"]
 
 FloatArray = NDArray[np.float64]
-Progress = Callable[[int, int], None]
-"""Called with users x looks done and at most to do."""
 
 GRID = 2.0**-4
 PRIVACY = ("cgp", "gp", "approx-gp")
-SAVED = ("budget", "privacy", "grid", "delta", "reach", "tight")
+SETTINGS = ("budget", "privacy", "grid", "delta", "reach", "tight")
+"""What the budgets in a ledger mean."""
 ELIMINATION_SHARE = 0.25
 """Part of the failure probability that goes to the eliminations (Remark 6)."""
-
-
-class Looked(NamedTuple):
-    """What the looks of a query left."""
-
-    state: State
-    rounds: tuple[Round, ...]
-    saving: float
 
 
 class Population:
@@ -85,8 +76,15 @@ class Population:
         "honest-but-curious"
     :param size: number of users, for clients of their own
     :param dimension: length of the points, for clients of their own
-    :param journal: file that holds the budgets, rewritten before every look
     :param central_budget: rho for central threshold queries, apart from the users' budgets
+    :param ledger: keeps the budgets, also after this process; without it they end with it
+    :param ids: with a ledger: an identifier for each user (whole numbers or texts), by which they
+        are recognised in whatever order they come. Newcomers have a whole budget, and whoever is
+        left out is remembered
+    :param name: with a ledger: what the population is called there; another budget, privacy, grid
+        or key than it was made with is refused
+    :param key: with a ledger: file with the key under which identifiers are hashed, made with the
+        population; beside a ledger in a file by default
 
     >>> from opendp_optimal_geo import RangeCount, rectangle
     >>> people = Population([[0.0, 0.0], [900.0, 0.0], [5000.0, 0.0]], budget=0.01)
@@ -95,7 +93,7 @@ class Population:
     (2, 0, True)
     """
 
-    engine: Callable[..., Iterable[FloatArray]] = staticmethod(map)
+    engine: Engine = staticmethod(map)
     """Maps a look over blocks of users, in order: ``map``, or that of an executor."""
 
     def __init__(
@@ -110,14 +108,19 @@ class Population:
         tight: bool = True,
         size: int | None = None,
         dimension: int | None = None,
-        journal: Path | str | None = None,
         central_budget: Any = None,
+        ledger: Ledger | None = None,
+        ids: Any = None,
+        name: str = "people",
+        key: Path | str | None = None,
     ) -> None:
         """Check everything; nobody is asked yet."""
         self.privacy = choice("privacy", privacy, PRIVACY)
         self.grid = power_of_two("grid", grid)
         self.budget = moderate("budget", budget)
-        self.delta, self.reach, self.tight = delta, reach, bool(tight)
+        self.delta = None if delta is None else share("delta", delta)
+        self.reach = None if reach is None else moderate("reach", reach)
+        self.tight = bool(tight)
         if (delta is None) != (privacy != "approx-gp") or (reach is None) != (delta is None):
             raise ValueError(
                 f"delta ({delta!r}) and reach ({reach!r}) must be given for 'approx-gp' only"
@@ -132,13 +135,21 @@ class Population:
             points = to_grid(points, self.grid)
             self.size = len(points)
         self._keep("data", points, dimension)
-        self.allowances = Allowances(self._filter().capacity, self.size)
-        self.journal = None if journal is None else Path(journal)
+        capacity = self._filter().capacity
+        if (ids is None) != (ledger is None):
+            raise ValueError("ids and ledger must be given together: people are known by their ids")
+        self.allowances: Allowances
+        if ledger is None:
+            self.allowances = Allowances(capacity, self.size)
+        else:
+            settings = {setting: getattr(self, setting) for setting in SETTINGS}
+            self.allowances = Accounts(
+                *(ledger, name, ids), size=self.size, capacity=capacity, settings=settings, key=key
+            )
         self._curator: Curator | None = None
         if central_budget is not None:
-            self._curator = Curator(range(self.size), budget=central_budget, commit=self.commit)
-        if self.journal is not None:
-            self.save(self.journal)
+            kept: dict[str, Any] = {} if ledger is None else {"ledger": ledger, "name": name}
+            self._curator = Curator(range(self.size), budget=central_budget, **kept)
 
     @classmethod
     def from_lonlat(cls, longitude: Any, latitude: Any, *, crs: str, **options: Any) -> Self:
@@ -178,7 +189,9 @@ class Population:
         self._dimensions[name] = whole("dimension", dimension)
         self._components[name] = data
 
-    def add_component(self, name: str, points: Any, *, dimension: int | None = None) -> None:
+    def add_component(
+        self, name: str, points: Any, *, dimension: int | None = None, ids: Any = None
+    ) -> None:
         """Add more data of the same users, or the same data after it changed.
 
         Components share the budgets: the guarantee is for the maximum of their distances.
@@ -186,6 +199,7 @@ class Population:
         :param name: not yet taken
         :param points: one row per user, or a callable that asks clients of their own
         :param dimension: length of the points, for clients of their own
+        :param ids: with a ledger: whose points they are, in any order
         """
         if not name or name in self._components:
             raise ValueError(f"name ({name!r}) must be new: changed data is a new component")
@@ -193,6 +207,10 @@ class Population:
             points = to_grid(points, self.grid)
             if len(points) != self.size:
                 raise ValueError(f"points ({len(points)} rows) must have {self.size}, one per user")
+            if (ids is None) == isinstance(self.allowances, Accounts):
+                raise ValueError("ids must be given for the points of people in a ledger, only")
+            if isinstance(self.allowances, Accounts):
+                points = points[self.allowances.rows_of(ids)]
         self._keep(name, points, dimension)
 
     @property
@@ -218,7 +236,7 @@ class Population:
     @property
     def halted(self) -> Mask:
         """Who was asked for more than was left, and answers no more."""
-        return self.allowances.halted.copy()
+        return self.allowances.halted
 
     @property
     def bytes_per_user(self) -> float:
@@ -226,55 +244,6 @@ class Population:
         held = self.allowances.paid.nbytes + self.allowances.halted.nbytes
         held += sum(d.nbytes for d in self._components.values() if isinstance(d, np.ndarray))
         return held / self.size
-
-    def save(self, path: Path | str) -> None:
-        """Write the budgets to a file, all or nothing. The points are not written.
-
-        :param path: file to replace
-        """
-        settings = {name: getattr(self, name) for name in SAVED}
-        if self._curator is not None:
-            central = self._curator.filter
-            settings["central"] = [str(central.capacity), str(central.total)]
-        save_allowances(Path(path), self.allowances, settings)
-
-    @classmethod
-    def restore(
-        cls, points: Any, path: Path | str, *, journal: Path | str | None = None, **options: Any
-    ) -> Self:
-        """Make a population whose budgets go on where a file left off.
-
-        :param points: as before, or a callable that asks clients of their own
-        :param path: file written by :meth:`save` or as a journal
-        :param journal: file to go on writing to
-        :param options: ``size``, ``dimension``, and ``central_budget`` if there was none
-        """
-        allowances, settings = load_allowances(Path(path))
-        if not isinstance(settings, dict) or set(settings) - {"central"} != set(SAVED):
-            raise ValueError(f"path ({Path(path).name}) must hold budgets with their settings")
-        if "central" in settings:
-            if "central_budget" in options:
-                raise ValueError("central_budget must be left out: the file says what is left")
-            options["central_budget"] = _central(settings.pop("central"), Path(path).name)
-        population = cls(points, **settings, **options)
-        if population.capacity != allowances.capacity:
-            raise ValueError(
-                f"path ({Path(path).name}) must hold budgets that fit their settings: nobody "
-                "has paid from more than was there"
-            )
-        if population.size != allowances.size:
-            raise ValueError(
-                f"points ({population.size} users) must belong to the {allowances.size} users saved"
-            )
-        population.allowances = allowances
-        population.journal = None if journal is None else Path(journal)
-        population.commit()
-        return population
-
-    def commit(self) -> None:
-        """Write the budgets to the journal, if there is one; called before a look is run."""
-        if self.journal is not None:
-            self.save(self.journal)
 
     def allotment(self, budget: Any) -> Price:
         """Return a budget in ticks of ``capacity / 2**40``, rounded down.
@@ -305,6 +274,7 @@ class Population:
         beta: float = 0.05,
         baseline: bool = False,
         component: str = "data",
+        note: str = "",
         progress: Progress | None = None,
     ) -> Answer:
         """Ask everybody a question, several times and cheaply, as long as they may still matter.
@@ -317,6 +287,7 @@ class Population:
         :param beta: failure probability of the error bound
         :param baseline: one look at the whole price for everybody, nobody is eliminated
         :param component: which data
+        :param note: for the log of the ledger: who asks, and what for
         :param progress: called with users x looks done and at most to do
         """
         score = query.score(self.size, self._dimension(component))
@@ -327,10 +298,14 @@ class Population:
         beta = share("beta", beta)
         deciding = 0.0 if baseline else ELIMINATION_SHARE * beta
         rule = KeepAll() if baseline else query.rule(deciding)
-        state, rounds, saving = self._take_looks(plan, rule, progress)
+        told = f"{type(query).__name__} {note}".strip()
+        state, rounds, saving = self._take_looks(plan, rule, note=told, progress=progress)
         last = beta if baseline else (1.0 - ELIMINATION_SHARE) * beta
         value, bound, missing = query.estimate(plan, state, last, baseline)
-        return Answer(value, bound, beta, saving, rounds, missing, state.decided_at)
+        return Answer(
+            *(value, bound, beta, saving, rounds, missing, state.decided_at),
+            generation=self.allowances.generation,
+        )
 
     def _dimension(self, component: str) -> int:
         if component not in self._components:
@@ -357,48 +332,13 @@ class Population:
             plan.check_noise()
         return plan
 
-    def _take_looks(self, plan: Plan, rule: Rule, progress: Progress | None = None) -> Looked:
-        """Look as often as the plan says, or until nobody is left to look at."""
-        data, rounds, begun = self._components[plan.component], list[Round](), 0
-        people, state = People(data, plan), start(plan)
-        at_once = self.journal is None and isinstance(data, np.ndarray)
-        payment = Payment(self.allowances, plan.allotment, at_once=at_once)
-        try:
-            for look in plan.looks:
-                if not rule.goes_on(state):
-                    break
-                asked = [payment.charge(b.users, look.price(b.users)) for b in state.blocks]
-                self.commit()
-                begun, before = begun + 1, state
-                state = self._take_look(people, look, rule, state, asked, progress)
-                rounds.append(_round(look, before, state, asked))
-        finally:
-            everybody = np.zeros(0, np.intp)
-            prices = [look.price(everybody) for look in plan.looks]
-            payment.settle(state.decided_at, prices, begun)
-        return Looked(state, tuple(rounds), payment.saving)
-
-    def _take_look(
-        self,
-        people: People,
-        look: Look,
-        rule: Rule,
-        state: State,
-        asked: list[Mask | None],
-        progress: Progress | None,
-    ) -> State:
-        """Look at those who were charged: everybody, before the first noise is drawn."""
-        users = [
-            block.users if mask is None else block.users[mask]
-            for block, mask in zip(state.blocks, asked, strict=True)
-        ]
-        parts: list[Part] = []
-        values = iter(self.engine(partial(people.look, look), users))
-        for block, mask, some in zip(state.blocks, asked, users, strict=True):
-            parts.append(rule.step(state, block, Reading(look, next(values), mask)))
-            if progress is not None:
-                progress(len(some), len(some) * (len(look.plan.split) - look.number))
-        return rule.merge(look.plan, state, parts)
+    def _take_looks(self, plan: Plan, rule: Rule, **options: Any) -> Looked:
+        """Take the looks of a plan, each of them paid before."""
+        people = People(self._components[plan.component], plan)
+        payment = Payment(self.allowances, plan.allotment)
+        looked = take_looks(plan, rule, people, payment, engine=self.engine, **options)
+        self.allowances.settle()
+        return looked
 
     def range_count(self, region: Any, *, shift: bool = True, **options: Any) -> Answer:
         """Count the users inside a region: :meth:`ask` with :class:`RangeCount`.
@@ -475,21 +415,3 @@ class Population:
         return self._curator._decide(
             lambda: score(data.astype(np.float64) * grid) < 0.0, fraction, **options
         )
-
-
-def _round(look: Look, before: State, after: State, asked: list[Mask | None]) -> Round:
-    """Return what a look was like."""
-    refused = sum(len(mask) - int(mask.sum()) for mask in asked if mask is not None)
-    inside, outside = after.found - before.found, after.eliminated - before.eliminated
-    return Round(look.number + 1, look.share, before.open - refused, refused, inside, outside)
-
-
-def _central(written: Any, name: str) -> Filter:
-    """Return the filter of central queries as it was saved; its prices are Gaussian."""
-    try:
-        if not isinstance(written, list):
-            raise ValueError
-        capacity, total = map(exact, written)
-        return Filter(capacity, total)
-    except ValueError:
-        raise ValueError(f"path ({name}) must hold what is left of the central budget") from None

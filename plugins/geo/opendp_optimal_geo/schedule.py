@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.extend import whole
+from opendp_optimal.extend import float_down, whole
+from opendp_optimal_geo.accounts import Accounts
+from opendp_optimal_geo.allowances import WHOLE
 from opendp_optimal_geo.answer import Answer
+from opendp_optimal_geo.course import Course, Rule, wanted
 from opendp_optimal_geo.population import Population
 from opendp_optimal_geo.query import KernelDensity, Nearest, Query, RangeCount
 
 FloatArray = NDArray[np.float64]
-Rule = Callable[[int, int, FloatArray, float], FloatArray]
-"""Called with (query from 1, m, what each user has left, B); returns a budget for each user."""
 
 QUERIES: dict[str, Callable[..., Query]] = {
     "range_count": RangeCount,
@@ -28,7 +29,7 @@ __all__ = ["Schedule", "even_rule", "saving_rule", "spread_rule"]
 
 
 def saving_rule(
-    query: int, queries: int, remaining: FloatArray, budget: float, start: float = 0.75
+    query: int, queries: int, remaining: FloatArray, budget: Any, start: float = 0.75
 ) -> FloatArray:
     """Return ``gamma (B_i - (m - l + 1)/m B) + B/m``, gamma rising from 3/4 to 1 (Algorithm 3).
 
@@ -42,10 +43,12 @@ def saving_rule(
     [0.75]
     """
     gamma = 1.0 if queries == 1 else start + (1.0 - start) * (query - 1) / (queries - 1)
-    return gamma * (remaining - (queries - query + 1) / queries * budget) + budget / queries
+    part = (queries - query + 1) / queries
+    result: FloatArray = gamma * (remaining - part * budget) + budget / queries
+    return result
 
 
-def spread_rule(query: int, queries: int, remaining: FloatArray, budget: float) -> FloatArray:
+def spread_rule(query: int, queries: int, remaining: FloatArray, budget: Any) -> FloatArray:
     """Return ``B_i / (m - l + 1)``: savings spread evenly over the queries to come.
 
     :param query: number of the query, from 1
@@ -56,7 +59,7 @@ def spread_rule(query: int, queries: int, remaining: FloatArray, budget: float) 
     return remaining / (queries - query + 1)
 
 
-def even_rule(query: int, queries: int, remaining: FloatArray, budget: float) -> FloatArray:
+def even_rule(query: int, queries: int, remaining: FloatArray, budget: Any) -> FloatArray:
     """Return ``B / m`` whatever was saved: no adaptive budgeting.
 
     :param query: number of the query, from 1
@@ -71,9 +74,14 @@ def even_rule(query: int, queries: int, remaining: FloatArray, budget: float) ->
 class Schedule:
     """Budgets for m queries to one population, one after the other.
 
-    :param population: whom the queries are for; its budgets count from where they are now
+    Budgets count from what each user has when they come into the schedule: those who join the
+    population later have as many queries as are left then. With a ledger a schedule goes on where
+    it was left.
+
+    :param population: whom the queries are for
     :param queries: m, how many there will be
     :param rule: how budgets are worked out; Algorithm 3 by default
+    :param name: what the schedule is called in the ledger of the population, if it has one
 
     >>> people = Population(np.zeros((3, 2)), budget=1.0)
     >>> schedule = Schedule(people, 4)
@@ -84,31 +92,46 @@ class Schedule:
     population: Population
     queries: int
     rule: Rule = saving_rule
+    name: str = "schedule"
 
     def __post_init__(self) -> None:
-        """Check, and remember what there is to spread."""
+        """Check, and note what there is to spread."""
         if not isinstance(self.population, Population):
             raise ValueError(f"population ({self.population!r}) must be a Population")
         self.queries = whole("queries", self.queries)
         if not callable(self.rule):
             raise ValueError(f"rule ({self.rule!r}) must be callable")
-        self.done = 0
-        self._budget = float(self.population.remaining.max())
+        if not isinstance(self.name, str) or not 0 < len(self.name) <= 100:
+            raise ValueError(f"name ({self.name!r}) must be a text of 1 to 100 letters")
+        self._called = getattr(self.rule, "__name__", type(self.rule).__name__)
+        self._own = Course(self.queries, self._called).entered(
+            WHOLE - self.population.allowances.paid
+        )
+        self._course()
+
+    @property
+    def done(self) -> int:
+        """How many queries there were."""
+        return self._course().done
+
+    def _course(self) -> Course:
+        """Return how far it has come."""
+        kept = self.population.allowances
+        if isinstance(kept, Accounts):
+            return kept.course(self.name, self.queries, self._called)
+        return self._own
 
     def next_budget(self) -> FloatArray:
         """Return what each user may spend on the next query, never more than is left."""
-        if self.done >= self.queries:
+        course, kept = self._course(), self.population.allowances
+        if course.done >= self.queries:
             raise ValueError(f"queries ({self.queries}) must be more: all of them are done")
-        remaining = self.population.remaining
-        wanted = np.asarray(
-            self.rule(self.done + 1, self.queries, remaining, self._budget), np.float64
-        )
-        if wanted.shape != remaining.shape or not np.isfinite(wanted).all():
-            raise ValueError("rule must return a finite budget for each user")
-        wanted = np.where(self.population.halted, 0.0, np.clip(wanted, 0.0, remaining))
+        remaining, first = kept.remaining(), kept.rows(course.first)
+        start = kept.rows(course.start) * float_down(kept.tick)
+        budgets = np.clip(wanted(self.rule, course, first, start, remaining), 0.0, remaining)
         # Less than a millionth of a fair part is not worth a look.
-        wanted[wanted < 1e-6 * self._budget / self.queries] = 0.0
-        return wanted
+        budgets[kept.halted | (budgets < 1e-6 * start / self.queries)] = 0.0
+        return budgets
 
     def ask(self, query: str | Query, *args: Any, **options: Any) -> Answer:
         """Ask the next query with its budget.
@@ -122,7 +145,11 @@ class Schedule:
                 raise ValueError(f"query ({query!r}) must be 'range_count', 'kde' or 'nearest'")
             query = QUERIES[query](*args)
         answer = self.population.ask(query, budget=self.next_budget(), **options)
-        self.done += 1
+        kept = self.population.allowances
+        if isinstance(kept, Accounts):
+            kept.step(self.name)
+        else:
+            self._own = self._own.stepped()
         return answer
 
     def run(self, queries: Sequence[tuple[Any, ...]], **options: Any) -> list[Answer]:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from opendp_optimal.budget import open_ledger
 from opendp_optimal_geo.commands import geo
 
 
@@ -17,7 +18,8 @@ def points(tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "points.csv"
     rows = rng.normal(0.0, 1000.0, (400, 2))
-    path.write_text("x,y\n" + "\n".join(f"{x},{y}" for x, y in rows.tolist()) + "\n")
+    lines = [f"p{i},{x},{y}" for i, (x, y) in enumerate(rows.tolist())]
+    path.write_text("who,x,y\n" + "\n".join(lines) + "\n")
     return path
 
 
@@ -61,17 +63,61 @@ def test_degrees_and_geojson(degrees, tmp_path):
     assert 40 < json.loads(result.stdout)["value"] < 160
 
 
-def test_state_goes_on(points, tmp_path):
-    state = tmp_path / "budgets"
-    options = (points, "--budget", 1e-2, "--region", SQUARE, "--state", state, "--json")
-    first = json.loads(run("count", *options, "--price", 5e-3, "--baseline").stdout)
+def test_budgets_go_on_in_a_ledger(points, tmp_path):
+    kept = ("--ledger", tmp_path / "budgets.db", "--id", "who")
+    options = ("--region", SQUARE, "--price", 5e-3, "--baseline", *kept)
+    asked = ("count", points, "--budget", 1e-2, *options, "--json")
+    first = json.loads(run(*asked).stdout)
     assert first["mean_remaining"] == pytest.approx(5e-3)
-    second = json.loads(run("count", *options, "--price", 5e-3, "--baseline").stdout)
+    lines = points.read_text().splitlines()
+    points.write_text("\n".join([lines[0], *reversed(lines[1:])]))  # the same people
+    second = json.loads(run(*asked).stdout)
     assert second["mean_remaining"] == pytest.approx(0.0, abs=1e-9)
-    third = json.loads(run("count", *options, "--price", 5e-3, "--baseline").stdout)
-    assert third["halted"] == 400
-    other = run("count", points, "--budget", 1, "--region", SQUARE, "--state", state)
-    assert other.exit_code == 2
+    assert second["generation"] == first["generation"] + 1
+    points.write_text("\n".join([*lines[:200], "newcomer,1,2"]))
+    third = json.loads(run(*asked).stdout)
+    assert (third["users"], third["halted"], third["missing"]) == (200, 199, 199)
+    text = run("count", points, "--budget", 1e-2, *options).stdout
+    assert f"generation   {third['generation'] + 1}" in text
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        ("--budget", 1),
+        ("--privacy", "gp"),
+        ("--privacy", "approx-gp", "--delta", 1e-6, "--reach", 10),
+        ("--key", "other.key"),
+        ("--id", "nobody"),
+        ("--ledger", "points.csv"),
+    ],
+)
+def test_a_ledger_with_other_parameters_is_refused(points, tmp_path, changed):
+    changed = [tmp_path / a if a in ("other.key", "points.csv") else a for a in changed]
+    (tmp_path / "other.key").write_text("ab" * 32)
+    (tmp_path / "other.key").chmod(0o600)
+    kept = ("--state", tmp_path / "budgets.db", "--id", "who")
+    asked = ("count", points, "--budget", 1e-2, "--region", SQUARE, "--price", 1e-3, *kept)
+    assert run(*asked).exit_code == 0
+    before = open_ledger(tmp_path / "budgets.db").generation
+    result = run(*asked, *changed)
+    assert result.exit_code == 2, result.output
+    assert "must" in result.stderr
+    assert "ab" * 8 not in result.stderr
+    assert open_ledger(tmp_path / "budgets.db").generation == before
+
+
+def test_a_ledger_needs_to_know_who_is_who(points, tmp_path):
+    for given in (("--ledger", tmp_path / "budgets.db"), ("--id", "who")):
+        result = run("count", points, "--budget", 1, "--region", SQUARE, *given)
+        assert result.exit_code == 2
+        assert "together" in result.stderr
+    points.write_text("who,x,y\nann,1,2\nann,3,4\n")
+    kept = ("--ledger", tmp_path / "budgets.db", "--id", "who")
+    result = run("count", points, "--budget", 1, "--region", SQUARE, *kept)
+    assert result.exit_code == 2
+    assert "different" in result.stderr
+    assert "ann" not in result.stderr
 
 
 def test_neighbours_and_kde(points):
@@ -107,6 +153,13 @@ def test_parquet(points, tmp_path):
     result = run("count", path, "--budget", 1e-2, "--region", SQUARE, "--json")
     assert json.loads(result.stdout)["users"] == 400
     assert run("count", path, "--budget", 1, "--region", SQUARE, "--columns", "x,z").exit_code == 2
+    kept = ("--ledger", tmp_path / "budgets.db", "--id", "who")
+    asked = ("--budget", 1e-2, "--region", SQUARE, "--price", 5e-3, "--baseline", *kept, "--json")
+    assert json.loads(run("count", path, *asked).stdout)["halted"] == 0
+    left = json.loads(run("count", points, *asked).stdout)["mean_remaining"]  # the same people
+    assert left == pytest.approx(0.0, abs=1e-9)
+    for wrong in ("x", "y"):
+        assert run("count", path, *asked, "--id", wrong).exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -159,14 +212,15 @@ def test_the_host_finds_the_plugin():
 @pytest.mark.parametrize("name", ["nowhere/map.png", "map.nonsense", ""])
 def test_files_are_checked_before_anybody_is_asked(points, tmp_path, option, name):
     pytest.importorskip("matplotlib", reason="the extra opendp-optimal-geo[plot] is missing")
-    state = tmp_path / "budgets"
-    options = ("--budget", 1e-2, "--region", SQUARE, "--state", state, "--json")
+    state = tmp_path / "budgets.db"
+    kept = ("--ledger", state, "--id", "who")
+    options = ("--budget", 1e-2, "--region", SQUARE, *kept, "--json")
     assert run("count", points, *options, "--price", 1e-3).exit_code == 0
-    before = state.read_bytes()
+    before = open_ledger(state).generation
     result = run("count", points, *options, option, tmp_path / name)
     assert result.exit_code == 2
     assert "file" in result.stderr
-    assert state.read_bytes() == before
+    assert open_ledger(state).generation == before
 
 
 @pytest.mark.parametrize("option", ["--output", "--table"])
@@ -174,7 +228,8 @@ def test_files_of_other_commands_are_checked_first(points, tmp_path, option):
     pytest.importorskip("matplotlib", reason="the extra opendp-optimal-geo[plot] is missing")
     state, missing = tmp_path / "budgets", tmp_path / "nowhere" / "x.png"
     where = ("--bounds", "-9,-9,9,9", "--bandwidth", 2)
-    result = run("density", points, "--budget", 1e-2, "--state", state, *where, option, missing)
+    kept = ("--ledger", state, "--id", "who")
+    result = run("density", points, "--budget", 1e-2, *kept, *where, option, missing)
     assert result.exit_code == 2
     assert not state.exists()
 
@@ -214,8 +269,8 @@ def test_a_map_shows_what_was_released(points, tmp_path):
 
 
 def test_json_has_no_infinity(points, tmp_path):
-    state = tmp_path / "budgets"
-    options = ("--budget", 1e-2, "--at", "0,0", "--state", state, "--json", "--baseline")
+    kept = ("--ledger", tmp_path / "budgets.db", "--id", "who")
+    options = ("--budget", 1e-2, "--at", "0,0", *kept, "--json", "--baseline")
     run("neighbours", points, *options)
     result = run("neighbours", points, *options)  # nobody has anything left
     assert json.loads(result.stdout, parse_constant=pytest.fail)["error_bound"] is None

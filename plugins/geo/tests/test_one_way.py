@@ -5,11 +5,13 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from opendp_optimal.budget import open_ledger
 from opendp_optimal_geo import (
     KernelDensity,
     Nearest,
@@ -49,16 +51,22 @@ def calls_during(ask):
 @pytest.mark.parametrize("method", ["point", "distance"])
 @pytest.mark.parametrize("query", QUERIES)
 def test_nothing_calls_back(query, method, privacy, tmp_path):
-    """With a journal and without, also where somebody cannot pay."""
+    """With a ledger and without, also where somebody cannot pay."""
     kind, budget = privacy
-    for options in ({}, {"journal": tmp_path / "budgets"}):
+    ledger = open_ledger(tmp_path / "budgets.db")
+    for options in ({}, {"ledger": ledger, "ids": np.arange(300)}):
         people = Population(crowd(), budget=budget, privacy=kind, **options)
         people.release_points(budget=np.linspace(0.0, 0.5 * budget, 300))
-        calls = calls_during(lambda p=people: p.ask(query, budget=0.9 * budget, method=method))
-        assert calls["population", "elimination"]
-        assert calls["population", "look"]
+        answer = []
+        ask = partial(people.ask, query, budget=0.9 * budget, method=method)
+        calls = calls_during(lambda a=answer, ask=ask: a.append(ask()))
+        assert calls["asking", "elimination"]
+        assert calls["asking", "look"]
+        assert calls["allowances", "accounts"] == bool(options) * len(answer[-1].rounds)
         for caller in ("look", "elimination", "plan", "radius", "score", "answer"):
             assert not calls[caller, "population"]
+            assert not calls[caller, "asking"]
+            assert not calls[caller, "accounts"]
             assert not calls[caller, "allowances"] or caller == "look"  # pick and put
         assert not calls["look", "elimination"]
         assert not calls["elimination", "look"]
