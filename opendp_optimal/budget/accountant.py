@@ -16,11 +16,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.budget.events import Approximate, Concentrated, Event, Gaussian, Profile
+from opendp_optimal.budget.events import Approximate, Concentrated, Event, Gaussian, Joint, Profile
 from opendp_optimal.budget.losses import LARGEST, TAIL, Losses, from_pair, from_profile, step_for
 from opendp_optimal.budget.theorems import concentrated_delta, gaussian_delta_above
 from opendp_optimal.exact.halving import least
-from opendp_optimal.exact.numbers import float_up
+from opendp_optimal.exact.numbers import float_down, float_up
 
 __all__ = ["total_delta", "total_epsilon"]
 
@@ -29,7 +29,9 @@ Floats = NDArray[np.float64]
 DOTS = 256
 """Grid points of a profile up to its designed epsilon."""
 FEW_DOTS = 32
-"""The least of them, for tables so large that each point of their profile takes its time."""
+"""The least of them, where each takes its time: large tables, very many releases."""
+MANY_DOTS = 1 << 14
+"""So many for all releases that differ, about."""
 WORK = 1 << 21
 """So many weights are looked at for one profile, about."""
 FEW_PARTS = 16
@@ -48,7 +50,11 @@ def total_epsilon(events: Iterable[Event], delta: float) -> float:
     :param events: releases on the same data, each chosen knowing those before it
     :param delta: the total probability of a larger loss
     """
-    counted = _counted(events)
+    counted, rest = _counted(events)
+    left = Fraction(delta) - rest
+    if left < 0:
+        return math.inf
+    delta = float_down(left)
     if not counted:
         return 0.0
     alone = _alone(counted)
@@ -65,9 +71,12 @@ def total_delta(events: Iterable[Event], epsilon: float) -> float:
     :param events: releases on the same data, each chosen knowing those before it
     :param epsilon: the total privacy loss, possibly infinite
     """
-    counted = _counted(events)
-    if not counted:
-        return 0.0
+    counted, rest = _counted(events)
+    found = _delta(counted, epsilon) if counted else 0.0
+    return min(1.0, float_up(Fraction(found) + rest))
+
+
+def _delta(counted: Counter[Approximate], epsilon: float) -> float:
     alone = _alone(counted)
     if alone is not None:
         return _least(alone, min(epsilon, _END))
@@ -76,28 +85,37 @@ def total_delta(events: Iterable[Event], epsilon: float) -> float:
     return min(tight, sum_delta) if epsilon >= sum_epsilon else tight
 
 
-def _counted(events: Iterable[Event]) -> Counter[Approximate]:
-    """How often each event happens; Gaussian and concentrated ones as one of all together."""
+def _counted(events: Iterable[Event]) -> tuple[Counter[Approximate], Fraction]:
+    """How often each event happens, Gaussian and concentrated ones as one of all together.
+
+    With it, what adds to the delta of all, whatever the epsilon.
+    """
     counted: Counter[Approximate] = Counter()
     sums = {Gaussian: Fraction(0), Concentrated: Fraction(0)}
     rest = Fraction(0)
-    for event in events:
-        if isinstance(event, Approximate):
+    waiting = [iter(events)]
+    while waiting:
+        event = next(waiting[-1], None)
+        if event is None:
+            waiting.pop()
+        elif isinstance(event, Joint):
+            waiting.append(iter(event.parts))
+        elif isinstance(event, Approximate) and event.epsilon == 0:
+            rest += Fraction(event.delta)
+        elif isinstance(event, Approximate):
             counted[event] += 1
         elif isinstance(event, Gaussian | Concentrated):
             if event.rho == math.inf:
                 counted[Approximate(math.inf)] += 1
                 continue
             sums[type(event)] += Fraction(event.rho)
-            rest += Fraction(getattr(event, "delta", 0))
+            rest += Fraction(event.delta)
         else:
             raise ValueError(f"releases: cannot price {event!r}")
     for kind, rho in sums.items():
         if rho > 0:
             counted[_summed(kind, float_up(rho))] += 1
-    if rest > 0:
-        counted[Approximate(0.0, min(1.0, float_up(rest)))] += 1
-    return counted
+    return counted, rest
 
 
 def _summed(kind: type[Event], rho: float) -> Profile:
@@ -132,7 +150,8 @@ def _sums(counted: Counter[Approximate]) -> tuple[float, float]:
 
 def _together(counted: Counter[Approximate]) -> Losses:
     """Privacy losses that dominate those of all releases together, by pairs of like grids."""
-    parts = [_losses(one, count) for one, count in counted.items()]
+    dots = max(FEW_DOTS, min(DOTS, MANY_DOTS // len(counted)))
+    parts = [_losses(one, count, dots) for one, count in counted.items()]
     largest = LARGEST if len(parts) <= FEW_PARTS else LARGEST // 4
     while len(parts) > 1:
         parts.sort(key=lambda part: part.step)
@@ -142,23 +161,23 @@ def _together(counted: Counter[Approximate]) -> Losses:
     return parts[0]
 
 
-def _losses(event: Approximate, count: int) -> Losses:
+def _losses(event: Approximate, count: int, dots: int) -> Losses:
     # With epsilon at 0 nothing is known beyond (0, delta), nor needed.
     if isinstance(event, Profile) and event.epsilon != 0:
-        one = _pessimistic(event)
+        one = _pessimistic(event, dots)
     else:
         one = from_pair(event.epsilon, event.delta, DOTS)
     return one.shortened(TAIL / (8 * count)).repeated(count)
 
 
-def _pessimistic(event: Profile) -> Losses:
+def _pessimistic(event: Profile, dots: int = DOTS) -> Losses:
     """Return privacy losses whose profile is nowhere below the curve of a release.
 
     The curve bounds both directions of every pair of neighbours, so below 0 it continues as
     ``delta(-e) = 1 - exp(-e) (1 - delta(e))``.
     """
     epsilon = event.epsilon
-    dots = max(FEW_DOTS, min(DOTS, WORK // max(1, event.work)))
+    dots = max(FEW_DOTS, min(dots, WORK // max(1, event.work)))
     step = step_for(epsilon, DOTS)
     last = math.ceil(epsilon / step)
     chosen = set(np.linspace(0, last, min(dots, last) + 1).round().astype(int).tolist())

@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table.bounded import BoundedTable
 
-__all__ = ["Approximate", "Concentrated", "Event", "Gaussian", "Profile", "Pure", "of_table"]
+__all__ = [
+    "Approximate",
+    "Concentrated",
+    "Event",
+    "Gaussian",
+    "Joint",
+    "Profile",
+    "Pure",
+    "of_table",
+]
 
 MANY_PAIRS = 8
 """A weight of a bounded table counts so many times: it is compared with many others."""
@@ -68,9 +77,21 @@ class Gaussian(Event):
     """Gaussian noise and nothing else, or post-processing of it.
 
     :param rho: half the squared distance of neighbours in standard deviations
+    :param delta: what the noise may differ from a Gaussian
     """
 
     rho: float
+    delta: float = 0.0
+
+
+@dataclass(frozen=True)
+class Joint(Event):
+    """Several releases at once.
+
+    :param parts: what they are
+    """
+
+    parts: tuple[Event, ...]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,10 @@
 """The one reader of OpenDP's measurements: their chain, the noise in them, what they cost.
 
 How a measurement was put together is read from OpenDP's own record of it. What this package made
-is known for sure (:mod:`~opendp_optimal.measure.facts`); of anything else the privacy map is
-believed, and nothing more.
+is known for sure (:mod:`~opendp_optimal.measure.facts`); OpenDP's own Laplace and Gaussian noise is
+known where its constructors make the same price of the record
+(:mod:`~opendp_optimal.measure.natives`); of anything else the privacy map is believed, and nothing
+more.
 """
 
 from __future__ import annotations
@@ -33,13 +35,14 @@ from opendp_optimal.budget.events import (
     Concentrated,
     Event,
     Gaussian,
-    Profile,
+    Joint,
     of_table,
 )
 from opendp_optimal.known import DiscreteGaussian, Geometric, Laplace, Law
 from opendp_optimal.known import Gaussian as GaussianLaw
 from opendp_optimal.measure import dp
 from opendp_optimal.measure.facts import facts_of
+from opendp_optimal.measure.natives import NATIVE, native_event, remade, same_price
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table.bounded import BoundedTable
 
@@ -161,7 +164,8 @@ def event_of(release: NoiseTable | BoundedTable | dp.Measurement, d_in: Any = No
     """Return what a release is, for an accountant.
 
     :param release: a table (at the sensitivity it was designed for) or a measurement. One of this
-        package, also in a chain, comes with its whole profile; of any other the privacy map counts.
+        package, also in a chain, and OpenDP's own Laplace and Gaussian noise come with their whole
+        profile; of any other the privacy map counts.
     :param d_in: distance between neighbours; needed for measurements that are chained or not ours.
     :raises ValueError: if it has no price, or d_in is missing.
     """
@@ -172,14 +176,18 @@ def event_of(release: NoiseTable | BoundedTable | dp.Measurement, d_in: Any = No
     known = _known_event(release, d_in)
     if known is None:
         return _mapped(release, d_in)
-    # A chain is known by what it says of itself: its own map must say the same.
-    if facts_of(release).event is None and not _agree(known, release, d_in):
-        raise ValueError("releases: the privacy map of a chain is not that of its parts")
+    # A chain is known by what it says of itself: what that makes must state the same price.
+    if facts_of(release).event is None:
+        if d_in is None:
+            raise ValueError("d_in must be given: a measurement is not from this package")
+        again = _again(release)
+        if spaces(again) != spaces(release) or not same_price(again, release, d_in):
+            raise ValueError("releases: the privacy map of a chain is not that of its parts")
     return known
 
 
 def _known_event(release: dp.Measurement, d_in: Any) -> Event | None:
-    """The event of a measurement of this package, behind steps that cannot raise its price."""
+    """The event of known noise, behind steps that cannot raise its price."""
     made = facts_of(release).event
     if made is not None:
         return made(d_in)
@@ -191,23 +199,29 @@ def _known_event(release: dp.Measurement, d_in: Any) -> Event | None:
         return _known_event(given["measurement1"], distance)
     if name == "make_chain_pm":
         return _known_event(given["measurement0"], d_in)
-    return _known_event(given["measurement"], d_in) if name == "make_approximate" else None
+    if name in CASTS:
+        return _known_event(given["measurement"], d_in)
+    if name == "make_composition":
+        return Joint(tuple(event_of(part, d_in) for part in given["measurements"]))
+    if d_in is None or name not in NATIVE:
+        return None
+    return native_event(name, given, measurement_map(release, d_in), d_in)
 
 
-def _agree(known: Event, release: dp.Measurement, d_in: Any) -> bool:
-    """Whether OpenDP's map of a measurement states the price of what is known to be in it."""
-    if str(measurement_output_measure(release).type) == "SmoothedMaxDivergence":
-        assert isinstance(known, Profile)
-        profile = measurement_map(release, d_in)
-        return bool(profile.delta(known.epsilon) == known.curve(known.epsilon))
-    stated = _mapped(release, d_in)
-    if isinstance(known, Approximate) and isinstance(stated, Approximate):
-        return (known.epsilon, known.delta) == (stated.epsilon, stated.delta)
-    return (
-        isinstance(known, Gaussian)
-        and isinstance(stated, Concentrated)
-        and (known.rho, 0.0) == (stated.rho, stated.delta)
-    )
+def _again(release: dp.Measurement) -> dp.Measurement:
+    """What OpenDP's record says of a measurement, made again; functions after it are left out."""
+    if facts_of(release).event is not None:
+        return release
+    name, given = _made(release)
+    if name == "make_chain_mt":
+        return make_chain_mt(_again(given["measurement1"]), given["transformation0"])
+    if name == "make_chain_pm":
+        return _again(given["measurement0"])
+    if name in CASTS:
+        return remade(name, {**given, "measurement": _again(given["measurement"])})
+    if name == "make_composition":
+        return release  # each part was looked at by itself
+    return remade(name, given)
 
 
 def _mapped(measurement: dp.Measurement, d_in: Any) -> Event:

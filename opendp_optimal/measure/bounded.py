@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from opendp_optimal.budget.events import Profile, of_table
+from opendp_optimal.budget.events import Approximate, of_table
 from opendp_optimal.exact.numbers import float_up
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import make_measurement, require_features
@@ -121,9 +121,11 @@ def make_optimal_bounded_noise(
     measurement.table = table
     record = record_text("make_optimal_bounded_noise", table.problem.fingerprint, d_in, d_out)
 
-    def event(d: Any) -> Profile:
-        # The curve of the whole sensitivity holds for every distance that has a price.
+    def event(d: Any) -> Approximate:
+        # The curve of the whole sensitivity holds for every distance up to it.
         paid = (table.epsilon, table.delta) if d is None else pair(d)
+        if paid[0] > table.epsilon or paid[1] > table.delta:
+            return Approximate(*paid)
         return replace(of_table(table), epsilon=paid[0], delta=paid[1])
 
     return remember(measurement, Facts(record, None, event))

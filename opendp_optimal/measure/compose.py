@@ -30,8 +30,9 @@ def compose(
     no epsilon goes with a delta.
 
     :param releases: tables (each at the sensitivity it was designed for) or measurements; a
-        measurement of this package, also in a chain, counts with its profile, any other with its
-        privacy map: pure, approximate or zCDP. Any iterable; each item counts once.
+        measurement of this package, also in a chain, and OpenDP's own Laplace and Gaussian noise
+        count with their profiles, any other with its privacy map: pure, approximate, zCDP or
+        approximate zCDP. Any iterable; each item counts once.
     :param delta: the total probability of a larger loss.
     :param epsilon: the total privacy loss; infinite for the probability of an infinite loss.
     :param d_in: distance between neighbours; needed for measurements that are chained or not ours.

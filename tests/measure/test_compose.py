@@ -104,7 +104,8 @@ def test_what_cannot_be_priced() -> None:
         compose([laplace], delta=1e-6)
     with pytest.raises(ValueError, match="releases"):
         compose(["laplace"], delta=1e-6)  # type: ignore[list-item]
-    smoothed = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*SPACE, scale=1.0))
+    wide = dp.vector_domain(dp.atom_domain(T=int)), dp.l2_distance(T=float)
+    smoothed = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*wide, scale=1.0))
     with pytest.raises(ValueError, match="SmoothedMaxDivergence"):
         compose([smoothed], delta=1e-6, d_in=1)
 

@@ -90,8 +90,8 @@ def test_bounded_tables_and_measurements_are_priced():
     assert compose([measurement] * 8, delta=0.2) == (epsilon, 0.2)
     assert compose([measurement] * 8, delta=0.2, d_in=1.0) == (epsilon, 0.2)
     assert compose([measurement] * 8, delta=0.2, d_in=0.25)[0] <= epsilon
-    with pytest.raises(Exception, match="d_in"):
-        compose([measurement], delta=0.2, d_in=2.0)
+    twice, _ = compose([measurement], delta=measurement.map(2.0)[1], d_in=2.0)
+    assert twice == measurement.map(2.0)[0] >= 2.0
 
 
 def test_a_small_release_beside_a_large_one_costs_little():
