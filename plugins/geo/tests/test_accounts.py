@@ -314,14 +314,21 @@ def test_a_ledger_that_fails_stops_the_look(ledger, tmp_path, monkeypatch):
     people = population(ledger)
     monkeypatch.setattr(type(people), "engine", staticmethod(lambda *_: pytest.fail("asked")))
 
-    def full(*_, **__):
-        raise LedgerError("disk full")
+    connection = ledger._store._connection()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.execute("PRAGMA max_page_count = 1")  # of as many as there are
 
-    with monkeypatch.context() as patch:
-        patch.setattr(type(ledger), "_append", full)
-        with pytest.raises(LedgerError, match="disk full"):
-            people.release_points(budget=5e-4)
-    assert people.spent.max() == 0.0
+    def fill():  # some pages have room yet
+        for _ in range(100):
+            people.allowances.charge([np.arange(40)], [1])
+
+    with pytest.raises(LedgerError, match="full"):
+        fill()
+    before = people.allowances.paid
+    with pytest.raises(LedgerError, match="full"):
+        people.release_points(budget=np.linspace(1e-4, 5e-4, 40))
+    assert (people.allowances.paid == before).all()
+    connection.execute("PRAGMA max_page_count = 100000")
     os.rename(tmp_path / "budgets.db", tmp_path / "elsewhere.db")
     with pytest.raises(LedgerError, match="replaced or removed"):
         people.release_points(budget=5e-4)
