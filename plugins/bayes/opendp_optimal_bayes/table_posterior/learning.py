@@ -214,7 +214,8 @@ def _structured(
         None if threshold is None else _shown(observed, edges, threshold),
     )
     found = Distributions(observed.likelihood, edges, seen, node, priors, free.trust)
-    return Posterior(observed, found, place, None, summary, max(gap, worst))
+    expected = lattice.values(predictor + edges[0]).reshape(observed.shape)
+    return Posterior(observed, found, place, None, summary, max(gap, worst), expected)
 
 
 def _moved(
@@ -245,7 +246,8 @@ def _moved(
         observed.law,
     )
     found, _, worst = _free(residual, None)
-    return Posterior(observed, found, residual.index, offset, summary, max(gap, worst))
+    expected = lattice.values(offset).reshape(observed.shape)
+    return Posterior(observed, found, residual.index, offset, summary, max(gap, worst), expected)
 
 
 def _parts(prior: Any) -> Floats:

@@ -14,7 +14,13 @@ from opendp_optimal.extend import Source, random_words, secure_bytes, share, who
 from opendp_optimal_bayes.table_posterior.distribution import Distributions
 from opendp_optimal_bayes.table_posterior.observed import Observed
 from opendp_optimal_bayes.table_posterior.prior import Prior
-from opendp_optimal_bayes.table_posterior.sums import Sum, add_up, chosen_cells
+from opendp_optimal_bayes.table_posterior.sums import (
+    Bias,
+    Sum,
+    add_up,
+    chosen_cells,
+    measured_bias,
+)
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -68,6 +74,8 @@ class Posterior:
     :param prior: how true values are distributed, whichever cell it is
     :param gap: the fit is within this of the likeliest one, in nats for each cell; the largest
         of several fits
+    :param predictor: what each cell was expected to be from those that are alike, where that was
+        asked for
     """
 
     observed: Observed
@@ -76,6 +84,7 @@ class Posterior:
     offset: Integers | None
     prior: Prior
     gap: float
+    predictor: Floats | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -183,6 +192,10 @@ class Posterior:
         after = self.distributions.distances(self._medians) * self.observed.lattice.unit
         return Gain(float(self.observed.error.mean()), float(after[self.place].mean()))
 
+    @cached_property
+    def _bias(self) -> Bias:
+        return measured_bias(self.observed, self.mean.ravel(), self.deviation.ravel())
+
     def sum(self, cells: Any = None, *, selected: bool = False) -> Sum:
         """Estimate the sum of some cells.
 
@@ -196,6 +209,7 @@ class Posterior:
             self.observed,
             self.mean.ravel(),
             self.deviation.ravel(),
+            self._bias,
             chosen_cells(cells, self.shape),
             selected,
         )

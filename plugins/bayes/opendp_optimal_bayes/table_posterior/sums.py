@@ -56,8 +56,57 @@ def chosen_cells(cells: Any, shape: tuple[int, ...]) -> Integers:
     return array.astype(np.int64)
 
 
+class Bias(NamedTuple):
+    """How far posterior sums are off, seen from tiles of the table.
+
+    :param sizes: cells of a tile
+    :param ratios: squared bias of its posterior sum, in variances of its raw sum
+    """
+
+    sizes: tuple[float, ...]
+    ratios: tuple[float, ...]
+
+    def at(self, count: int) -> float:
+        """For sums of so many cells; infinite where too few tiles are that large.
+
+        :param count: how many cells
+        """
+        if not self.sizes or count > self.sizes[-1]:
+            return math.inf
+        return float(np.interp(math.log(max(count, 1)), np.log(self.sizes), self.ratios))
+
+
+def measured_bias(observed: Observed, means: Floats, deviations: Floats) -> Bias:
+    """Compare posterior sums of tiles with raw ones.
+
+    :param observed: what was released
+    :param means: of the posteriors
+    :param deviations: of the posteriors
+    """
+    shape = observed.shape
+    away = (observed.raw - means).reshape(shape)
+    noise = observed.variance.reshape(shape)
+    own = (deviations**2).reshape(shape)
+    sizes: list[float] = []
+    ratios: list[float] = []
+    for side in (2**k for k in range(1, 60)):
+        sums = [_tiles(each, side) for each in (away, noise, own)]
+        cells = math.prod(min(side, size) for size in shape)
+        if sums[0].size < _LEAST_TILES or (sizes and cells == sizes[-1]):
+            break
+        excess = float((sums[0] ** 2).mean() - (sums[1] - sums[2]).mean())
+        sizes.append(float(cells))
+        ratios.append(max(excess, 0.0) / max(float(sums[1].mean()), 1e-300))
+    return Bias(tuple(sizes), tuple(np.maximum.accumulate(ratios).tolist() if ratios else ()))
+
+
 def add_up(
-    observed: Observed, means: Floats, deviations: Floats, cells: Integers, selected: bool
+    observed: Observed,
+    means: Floats,
+    deviations: Floats,
+    seen: Bias,
+    cells: Integers,
+    selected: bool,
 ) -> Sum:
     """Estimate a sum.
 
@@ -68,6 +117,7 @@ def add_up(
     :param observed: what was released
     :param means: of the posteriors
     :param deviations: of the posteriors
+    :param seen: how far posterior sums are off
     :param cells: which cells
     :param selected: whether they were chosen by looking at the release
     """
@@ -76,39 +126,15 @@ def add_up(
     exact = math.sqrt(variance)
     believed = float(means[cells].sum())
     own = float((deviations[cells] ** 2).sum())
-    bias = _bias(observed, means, deviations, len(cells)) * variance
+    bias = seen.at(len(cells)) * variance if len(cells) else 0.0
     if selected:
-        spread = math.inf if math.isinf(bias) else own + bias
-        return Sum(believed, math.sqrt(max(variance, min(spread, 4.0 * variance))), raw, exact)
+        spread = min(own + bias, 4.0 * variance)
+        return Sum(believed, math.sqrt(max(variance, spread)), raw, exact)
     if math.isinf(bias):
         return Sum(raw, exact, raw, exact)
     differs = max(variance - own, 1e-12 * variance)
     weight = bias / (bias + differs) if bias + differs > 0 else 1.0
     return Sum(believed + weight * (raw - believed), exact, raw, exact)
-
-
-def _bias(observed: Observed, means: Floats, deviations: Floats, count: int) -> float:
-    """Squared bias of posterior sums over so many cells, in variances of the raw sum.
-
-    Infinite where the table has too few tiles of that size to tell.
-    """
-    shape = observed.shape
-    away = (observed.raw - means).reshape(shape)
-    noise = observed.variance.reshape(shape)
-    own = (deviations**2).reshape(shape)
-    sizes: list[float] = []
-    ratios: list[float] = []
-    for side in (2**k for k in range(1, 60)):
-        sums = [_tiles(each, side) for each in (away, noise, own, np.ones(shape))]
-        if sums[0].size < _LEAST_TILES or (sizes and sums[3].flat[0] == sizes[-1]):
-            break
-        excess = float((sums[0] ** 2).mean() - (sums[1] - sums[2]).mean())
-        sizes.append(float(sums[3].flat[0]))
-        ratios.append(max(excess, 0.0) / max(float(sums[1].mean()), 1e-300))
-    if not sizes or count > sizes[-1]:
-        return math.inf
-    grown = np.maximum.accumulate(ratios)
-    return float(np.interp(math.log(max(count, 1)), np.log(sizes), grown))
 
 
 def _tiles(table: Floats, side: int) -> Floats:

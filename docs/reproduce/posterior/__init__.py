@@ -1,0 +1,1 @@
+"""Posteriors of released tables, measured on real ones."""
