@@ -134,7 +134,7 @@ def law_of(measurement: dp.Measurement, bounds: tuple[Any, Any] | None = None) -
         geometric or Gaussian noise, on a single number; also behind transformations
     :param bounds: (lo, hi) of the answers, for noise that is not bounded itself
     """
-    inner = _mechanism(measurement)
+    inner = mechanism(measurement)
     law = getattr(inner, "law", None)
     if isinstance(law, Law):
         return law
@@ -153,10 +153,10 @@ def carrier_of(measurement: dp.Measurement) -> str:
 
     :param measurement: one that has a law
     """
-    return str(_mechanism(measurement).input_domain.carrier_type)
+    return str(mechanism(measurement).input_domain.carrier_type)
 
 
-def _mechanism(measurement: dp.Measurement) -> dp.Measurement:
+def mechanism(measurement: dp.Measurement) -> dp.Measurement:
     """What is behind transformations."""
     while not isinstance(getattr(measurement, "law", None), Law):
         made = getattr(measurement, "__opendp_dict__", {})

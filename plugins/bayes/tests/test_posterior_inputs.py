@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from pathlib import Path
 
 import numpy as np
 import opendp.prelude as dp
@@ -9,9 +10,10 @@ import pytest
 
 from opendp_optimal import make_optimal_bounded_noise
 from opendp_optimal.extend import known
-from opendp_optimal_bayes import PosteriorWarning, posterior
+from opendp_optimal_bayes import PosteriorWarning, make_bounded_geometric, posterior, remap
 
 HALF = known.Geometric(0.5)
+COUNT = dp.atom_domain(T=int), dp.absolute_distance(T=int)
 
 
 @pytest.fixture(autouse=True)
@@ -197,14 +199,70 @@ def test_priors_of_other_tables() -> None:
     assert again.mean == pytest.approx(first.mean, abs=0.2)
 
 
+def test_noise_that_stays_within_bounds() -> None:
+    meas = make_bounded_geometric(*COUNT, 0, 20, 0.5)
+    prior = np.arange(1.0, 22.0) / 231.0
+    released = np.arange(21)
+    found = posterior(released, meas, prior=prior)
+    rule = remap(prior, "l1").rule(meas)
+    x = np.arange(21)
+    chances = rule.law.matrix * prior[:, None]
+    errors = (np.abs(x[:, None, None] - x[None, :, None]) * chances[None]).sum(axis=1)
+    best = errors.min(axis=0)
+    assert errors[np.asarray(found.median), x] == pytest.approx(best, abs=1e-9)
+    fitted = posterior(released, meas)
+    assert fitted.interval(0.99)[1].max() <= 20
+
+
+def test_frames() -> None:
+    pl = pytest.importorskip("polars")
+    rng = np.random.default_rng(9)
+    a, b, c = (axis.ravel() for axis in np.meshgrid(*map(np.arange, (9, 9, 9)), indexing="ij"))
+    true = rng.poisson(40 * np.exp(-0.5 * a - 0.3 * b))
+    frame = pl.DataFrame(
+        {"a": a, "b": b.astype(str), "c": c, "len": true + geometric(rng, 0.5, 729)}
+    )
+    free = posterior(frame, HALF)
+    near = posterior(frame, HALF, like="margins")
+    out = near.frame(level=0.8)
+    assert out.columns == ["a", "b", "c", "len", "len_median", "len_mean", "len_low", "len_high"]
+    assert out["len"].to_list() == frame["len"].to_list()
+    assert np.array_equal(out["len_median"].to_numpy(), near.median)
+    table = posterior(frame["len"].to_numpy().reshape(9, 9, 9), HALF, like="margins")
+    assert near.mean == pytest.approx(table.mean.ravel(), rel=1e-6)
+    assert np.abs(near.median - true).mean() < np.abs(free.median - true).mean()
+    assert posterior(frame, HALF, like=("a", "b")).gap <= 1e-6
+    for options, message in (
+        ({"column": "b"}, "column of numbers"),
+        ({"like": "len"}, "one of the other columns"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            posterior(frame, HALF, **options)
+    with pytest.raises(ValueError, match="column must be given: one of a, c, n"):
+        posterior(frame.rename({"len": "n"}), HALF)
+    with pytest.raises(ValueError, match="a column 'len_median' already"):
+        posterior(out, HALF).frame()
+    with pytest.raises(ValueError, match="no data frame"):
+        posterior([1, 2], HALF).frame()
+    with pytest.raises(ValueError, match="is for data frames"):
+        posterior([1, 2], HALF, column="len")
+
+
+def test_pictures(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    for shape in ((10, 12), (120,), (1,)):
+        size = math.prod(shape)
+        found = posterior(np.arange(size) % 5 - 1, HALF, shape=shape)
+        path = tmp_path / f"{size}-{len(shape)}.svg"
+        found.plot(path)
+        assert "<svg" in path.read_text(encoding="utf-8")
+
+
 def test_lists_of_cells_have_a_shape() -> None:
     found = posterior(list(range(12)), HALF, shape=(3, 4))
     assert found.mean.shape == found.interval()[0].shape == found.released.shape == (3, 4)
     assert posterior(5, HALF).mean.shape == (1,)
     assert posterior(np.arange(5, dtype=np.uint8), HALF).median.dtype == np.int64
-
-
-COUNT = dp.atom_domain(T=int), dp.absolute_distance(T=int)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from opendp_optimal.extend import chances, finite
 from opendp_optimal_bayes.table_posterior.distribution import BLOCK, Distributions, bin_chances
+from opendp_optimal_bayes.table_posterior.frames import is_frame, read_column, read_likeness
 from opendp_optimal_bayes.table_posterior.likelihood import Likelihood, mirrored
 from opendp_optimal_bayes.table_posterior.observed import Observed, read
 from opendp_optimal_bayes.table_posterior.posterior import Posterior, PosteriorWarning
@@ -53,25 +55,28 @@ def posterior(
     bounds: Any = (0, None),
     prior: Any = None,
     threshold: float | None = None,
+    column: str | None = None,
     progress: Progress | None = None,
 ) -> Posterior:
     """Learn from a released table how its true values are distributed, and what each one is.
 
     It is post-processing: it costs no privacy. No random numbers are used.
 
-    :param released: the released numbers, a table with any number of axes; a tuple of tables for
-        several releases of the same table
+    :param released: the released numbers, a table with any number of axes, or a data frame of
+        Polars; a tuple of tables for several releases of the same table
     :param noise: the measurement that released them, or the law of its noise; an array or a list
         of as many as there are cells; a tuple, one for each of several releases
     :param shape: of the table, if the numbers are a list of its cells
     :param like: which cells are alike: ``"margins"`` (in the same row, column, ...),
         ``"neighbours"`` (on a grid), an array of labels, an adjacency matrix (sparse, or of
-        booleans), or a predictor (an array of floats, such as a population); or a tuple of these
+        booleans), or a predictor (an array of floats, such as a population); or a tuple of these.
+        For a frame also names of its columns, and ``"margins"`` are rows that share keys.
     :param bounds: of the true values, either of which may be None
     :param prior: chances of the true values, if they are known: of the whole numbers from the
         lower bound on, or of equal parts between bounds; or the prior of another posterior.
         Then nothing is fitted.
     :param threshold: if cells were released only where the noisy value was at least this
+    :param column: of a frame: what was released; by default ``len`` or the only numbers
     :param progress: called with a line of text at each step
 
     >>> from opendp_optimal.extend import known
@@ -81,6 +86,21 @@ def posterior(
     >>> found.gap < 1e-6
     True
     """
+    if is_frame(released):
+        name, values = read_column(released, column)
+        alike = read_likeness(released, name, like)
+        found = posterior(
+            values,
+            noise,
+            like=alike,
+            bounds=bounds,
+            prior=prior,
+            threshold=threshold,
+            progress=progress,
+        )
+        return replace(found, table=(released, name))
+    if column is not None:
+        raise ValueError(f"column ({column!r}) is for data frames")
     say = progress or (lambda text: None)
     parts = None if prior is None or isinstance(prior, Prior) else _parts(prior)
     observed = read(released, noise, shape, bounds, parts)

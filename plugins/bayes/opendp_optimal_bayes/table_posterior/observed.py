@@ -12,6 +12,7 @@ import opendp.prelude as dp
 from numpy.typing import NDArray
 
 from opendp_optimal.extend import fraction, known, law_of, loss_of
+from opendp_optimal_bayes import grid
 from opendp_optimal_bayes.table_posterior.likelihood import Likelihood, Windows, window
 from opendp_optimal_bayes.table_posterior.prior import Lattice
 
@@ -57,11 +58,25 @@ class Observed:
         return len(self.index)
 
 
+def bounded(noise: Any) -> grid.Law | None:
+    """The law of noise that keeps what it releases within bounds.
+
+    :param noise: a law, or a measurement
+    """
+    if isinstance(noise, dp.Measurement):
+        noise = getattr(grid.mechanism(noise), "law", None)
+    return noise if isinstance(noise, grid.Law) else None
+
+
 def read_law(noise: Any) -> known.Law:
     """The law of a noise.
 
     :param noise: a law, or a measurement
     """
+    inside = bounded(noise)
+    if inside is not None:
+        # Laplace and geometric noise forget: what was moved to an end says as much as the end.
+        return inside.noise
     if isinstance(noise, known.Law):
         return noise
     if isinstance(noise, dp.Measurement):
@@ -152,6 +167,10 @@ def read(
     second = np.array([law.expected_loss(loss_of("l2")) for law in laws])
     first = np.array([law.expected_loss(loss_of("l1")) for law in laws])
     low, high = read_bounds(bounds, integer)
+    inside = None if several else bounded(noise)
+    if inside is not None:
+        low = max(float(inside.lo), -math.inf if low is None else low)
+        high = min(float(inside.hi), math.inf if high is None else high)
     largest = max(float(np.abs(table).max()) for table in tables)
     if largest >= (LARGEST if integer else _LARGEST_SUM):
         raise ValueError(f"released ({largest:g}) must be below {'2^53' if integer else '2^900'}")

@@ -76,6 +76,7 @@ class Posterior:
         of several fits
     :param predictor: what each cell was expected to be from those that are alike, where that was
         asked for
+    :param table: the frame that was given and the name of its column, if it was one
     """
 
     observed: Observed
@@ -85,6 +86,7 @@ class Posterior:
     prior: Prior
     gap: float
     predictor: Floats | None = None
+    table: tuple[Any, str] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -213,3 +215,27 @@ class Posterior:
             chosen_cells(cells, self.shape),
             selected,
         )
+
+    def frame(self, level: float = 0.9, shortest: bool = False) -> Any:
+        """The frame that was given, with columns for the median, the mean and an interval.
+
+        :param level: of the interval
+        :param shortest: which interval
+        :raises ValueError: if what was given was no frame
+        """
+        from opendp_optimal_bayes.table_posterior.frames import with_estimates
+
+        if self.table is None:
+            raise ValueError("frame: what was released was no data frame")
+        low, high = self.interval(level, shortest)
+        new = {"median": np.asarray(self.median), "mean": self.mean, "low": low, "high": high}
+        return with_estimates(*self.table, new)
+
+    def plot(self, path: Any = None) -> Any:
+        """Draw what was released beside the posterior: a grid as heat maps.
+
+        :param path: of a picture to write; the ending chooses the format
+        """
+        from opendp_optimal_bayes.table_posterior.pictures import draw
+
+        return draw(self, path)
