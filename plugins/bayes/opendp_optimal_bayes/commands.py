@@ -10,11 +10,15 @@ from fractions import Fraction
 import click
 
 from opendp_optimal.extend import CommandGroup, json_option, print_json
+from opendp_optimal_bayes.posterior_command import posterior_command
 
 
 @click.group(name="bayes", cls=CommandGroup)
 def bayes() -> None:
-    """Bayesian consumers: channels in exact fractions, and which refines which."""
+    """Bayesian consumers: posteriors of released tables; channels and which refines which."""
+
+
+bayes.add_command(posterior_command)
 
 
 def _fraction(text: str) -> Fraction:

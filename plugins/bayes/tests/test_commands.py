@@ -40,3 +40,88 @@ def test_bad_arguments(arguments, message):
     done = run(*arguments)
     assert done.exit_code == 2
     assert message in done.output
+
+
+def released_files(folder):
+    """A grid and rows under names, released."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    axes = np.meshgrid(np.linspace(0, 3, 25), np.linspace(0, 3, 25), indexing="ij")
+    p = 1 - np.exp(-0.5)
+    true = rng.poisson(40 * np.exp(-(axes[0] ** 2 + axes[1] ** 2)))
+    table = true + rng.geometric(p, (25, 25)) - rng.geometric(p, (25, 25))
+    (folder / "grid.csv").write_text("\n".join(",".join(map(str, row)) for row in table.tolist()))
+    rows = [f"{i},k{j},{table[i, j]}" for i in range(25) for j in range(25)]
+    (folder / "rows.csv").write_text("\n".join(["age,kind,count", *rows]))
+    return true, table
+
+
+def test_posterior(tmp_path):
+    pytest.importorskip("matplotlib")
+    _, table = released_files(tmp_path)
+    grid, rows = str(tmp_path / "grid.csv"), str(tmp_path / "rows.csv")
+    picture, output = tmp_path / "p.svg", tmp_path / "out.csv"
+    done = run(
+        *("posterior", grid, "--noise", "geometric:0.5", "--like", "neighbours", "--json"),
+        *("--plot", str(picture), "--output", str(output)),
+    )
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["cells"] == 625
+    assert found["gap"] < 1e-6
+    assert found["error_after"] < 0.6 * found["error_before"]
+    assert len(found["median"]) == len(found["low"][0]) == 25
+    assert "<svg" in picture.read_text(encoding="utf-8")
+    lines = output.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "row,column,released,median,mean,low,high"
+    assert lines[1].startswith(f"0,0,{table[0, 0]},")
+    assert len(lines) == 626
+    text = run("posterior", rows, "--noise", "geometric:0.5", "--like", "margins").output
+    assert "625 cells, fitted to within" in text
+    assert f"total {table.sum()}, deviation" in text
+    shaped = ("--shape", "25x25", "--like", "neighbours", "--json")
+    again = json.loads(run("posterior", rows, "--noise", "geometric:0.5", *shaped).stdout)
+    assert again["median"] == found["median"]
+    named = run("posterior", rows, "--noise", "geometric:0.5", "--output", str(output))
+    assert named.exit_code == 0
+    assert output.read_text(encoding="utf-8").startswith(
+        "age,kind,count,median,mean,low,high\n0,k0,"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--noise", "geometric"], "must be one of geometric:NUMBER"),
+        (["--noise", "geometric:0"], "positive"),
+        (["--noise", "geometric:0.5", "--column", "x"], "must be one of age, kind, count"),
+        (["--noise", "geometric:0.5", "--column", "kind"], "'k0' is no number"),
+        (["--noise", "geometric:0.5", "--bounds", "0"], "two numbers such as"),
+        (["--noise", "geometric:0.5", "--bounds", "-1,"], "at least 0"),
+        (["--noise", "geometric:0.5", "--shape", "3x3"], "9 cells, released has 625"),
+        (["--noise", "geometric:0.5", "--shape", "3by3"], "such as 100x100"),
+        (["--noise", "geometric:0.5", "--like", "x"], "must be 'margins', 'neighbours'"),
+        (["--noise", "geometric:0.5", "--level", "2"], "level"),
+    ],
+)
+def test_bad_arguments_of_posterior(tmp_path, arguments, message):
+    released_files(tmp_path)
+    done = run("posterior", str(tmp_path / "rows.csv"), *arguments)
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
+
+
+def test_bad_files_of_posterior(tmp_path):
+    path = tmp_path / "table.csv"
+    for text, message in (
+        ("", "is empty"),
+        ("a,b\n", "no rows"),
+        ("1,2\n3\n", "must have 2 values"),
+    ):
+        path.write_text(text)
+        done = run("posterior", str(path), "--noise", "geometric:0.5")
+        assert done.exit_code == 2
+        assert message in done.output
+    path.write_text("1,nan\n2,3\n")
+    assert "finite" in run("posterior", str(path), "--noise", "geometric:0.5").output

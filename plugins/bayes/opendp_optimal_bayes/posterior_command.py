@@ -1,0 +1,245 @@
+"""``opendp-optimal bayes posterior``: a CSV file of a released table in, estimates out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal.extend import (
+    csv_rows,
+    json_option,
+    plot_option,
+    positive,
+    print_json,
+    progress_bar,
+    writable,
+    write_whole,
+)
+
+if TYPE_CHECKING:
+    from opendp_optimal.extend import known
+    from opendp_optimal_bayes.table_posterior.posterior import Posterior
+
+Floats = NDArray[np.float64]
+
+LAWS = {
+    "geometric": "Geometric",
+    "laplace": "Laplace",
+    "gaussian": "Gaussian",
+    "discrete-gaussian": "DiscreteGaussian",
+}
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A CSV file: a grid of numbers, or rows under names.
+
+    :param header: the names; empty for a grid
+    :param rows: the rows as they are
+    :param column: the place of what was released among the names
+    :param values: what was released
+    """
+
+    header: list[str]
+    rows: list[list[str]]
+    column: int
+    values: Floats
+
+    def keys(self) -> list[NDArray[Any]]:
+        """The other columns, as labels."""
+        others = [k for k in range(len(self.header)) if k != self.column]
+        return [np.array([row[k] for row in self.rows]) for k in others]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _read(path: Path, column: str | None) -> _Table:
+    with csv_rows(path) as rows:
+        lines = [row for row in rows if row]
+    if not lines:
+        raise click.UsageError(f"{path.name} is empty")
+    if any(len(row) != len(lines[0]) for row in lines):
+        raise click.UsageError(f"{path.name}: every row must have {len(lines[0])} values")
+    if all(_number(text) is not None for text in lines[0]):
+        if column is not None:
+            raise click.UsageError(f"{path.name} has no names of columns: --column is not for it")
+        return _Table([], lines, 0, _numbers(path, lines))
+    header, body = lines[0], lines[1:]
+    if not body:
+        raise click.UsageError(f"{path.name} has no rows")
+    if column is None:
+        column = header[-1]
+    if column not in header:
+        raise click.UsageError(f"--column ({column!r}) must be one of {', '.join(header)}")
+    place = header.index(column)
+    return _Table(header, body, place, _numbers(path, [[row[place]] for row in body])[:, 0])
+
+
+def _numbers(path: Path, rows: list[list[str]]) -> Floats:
+    for line, row in enumerate(rows, 1):
+        for text in row:
+            if _number(text) is None:
+                raise click.UsageError(f"{path.name}, row {line}: {text!r} is no number")
+    return np.array([[float(text) for text in row] for row in rows])
+
+
+def _law(text: str) -> known.Law:
+    from opendp_optimal.extend import known
+
+    name, _, value = text.partition(":")
+    number = _number(value)
+    if name not in LAWS or number is None:
+        kinds = ", ".join(f"{each}:NUMBER" for each in LAWS)
+        raise click.BadParameter(f"noise ({text!r}) must be one of {kinds}")
+    law: known.Law = getattr(known, LAWS[name])(positive("noise", number))
+    return law
+
+
+def _bounds(text: str) -> tuple[float | None, float | None]:
+    parts = text.split(",")
+    ends = [None if part.strip() == "" else _number(part) for part in parts]
+    if len(parts) != 2 or any(e is None and p.strip() for e, p in zip(ends, parts, strict=True)):
+        raise click.BadParameter(f"bounds ({text!r}) must be two numbers such as 0,100 or 0,")
+    return ends[0], ends[1]
+
+
+def _shape(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    parts = text.lower().split("x")
+    if not all(part.isdecimal() for part in parts):
+        raise click.BadParameter(f"shape ({text!r}) must be whole numbers such as 100x100")
+    return tuple(int(part) for part in parts)
+
+
+def _alike(table: _Table, like: tuple[str, ...], shape: tuple[int, ...] | None) -> Any:
+    """Which cells are alike: rows under names share their keys; a grid has axes."""
+    found: list[Any] = []
+    for each in like:
+        if each == "margins" and table.header and shape is None:
+            keys = table.keys()
+            if len(keys) < 2:
+                raise click.UsageError("--like margins needs two columns of keys")
+            found.extend(keys)
+        elif each in table.header:
+            found.append(np.array([row[table.header.index(each)] for row in table.rows]))
+        else:
+            found.append(each)
+    return tuple(found) or None
+
+
+def _csv(table: _Table, found: Posterior, low: Any, high: Any) -> str:
+    """The same rows with more columns; a grid as rows of places."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    new = [found.median, np.round(found.mean, 6), low, high]
+    columns = [np.asarray(each).ravel().tolist() for each in new]
+    names = ["median", "mean", "low", "high"]
+    if table.header:
+        writer.writerow([*table.header, *names])
+        for row, *values in zip(table.rows, *columns, strict=True):
+            writer.writerow([*row, *values])
+    else:
+        writer.writerow(["row", "column", "released", *names])
+        places = np.ndindex(*table.values.shape)
+        for at, released, *values in zip(places, table.values.ravel(), *columns, strict=True):
+            writer.writerow([*at, f"{released:.15g}", *values])
+    return out.getvalue()
+
+
+@click.command(name="posterior")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--noise", required=True, help="geometric:0.5, laplace:0.5, gaussian:3, ...")
+@click.option("--column", help="What was released; the last column by default.")
+@click.option("--like", multiple=True, help="margins, neighbours, or a column; again for more.")
+@click.option("--shape", help="Of the table, if the rows are its cells: 100x100.")
+@click.option("--bounds", default="0,", show_default=True, help="Of true values: low,high.")
+@click.option("--threshold", type=float, help="Smaller noisy values were not released.")
+@click.option("--level", type=float, default=0.9, show_default=True, help="Of the intervals.")
+@click.option("--shortest", is_flag=True, help="Shortest intervals, not those of equal tails.")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=writable,
+    help="Write the table with its estimates here, as CSV.",
+)
+@plot_option
+@json_option
+def posterior_command(
+    file: Path,
+    noise: str,
+    column: str | None,
+    like: tuple[str, ...],
+    shape: str | None,
+    bounds: str,
+    threshold: float | None,
+    level: float,
+    shortest: bool,
+    output: Path | None,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """Estimate the true values of a released table, at no privacy cost.
+
+    FILE is a CSV file: rows under names, of which one column was released, or a grid of numbers.
+    """
+    from opendp_optimal_bayes.table_posterior.learning import posterior
+    from opendp_optimal_bayes.table_posterior.posterior import PosteriorWarning
+
+    law, ends, wanted = _law(noise), _bounds(bounds), _shape(shape)
+    table = _read(file, column)
+    with progress_bar("posterior") as step, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", PosteriorWarning)
+        found = posterior(
+            table.values,
+            law,
+            shape=wanted,
+            like=_alike(table, like, wanted),
+            bounds=ends,
+            threshold=threshold,
+            progress=lambda text: step(),
+        )
+        low, high = found.interval(level, shortest)
+    for each in told:
+        click.echo(f"warning: {each.message}", err=True)
+    if output is not None:
+        write_whole(output, _csv(table, found, low, high).encode())
+    if plot is not None:
+        found.plot(plot)
+    total = found.sum()
+    facts = {
+        "cells": found.observed.size,
+        "gap": found.gap,
+        "error_before": found.gain.before,
+        "error_after": found.gain.after,
+        "level": level,
+        "claimed": found.claimed(level, shortest),
+        "total": total.raw,
+        "total_deviation": total.raw_deviation,
+    }
+    if as_json:
+        arrays = {"median": np.asarray(found.median), "mean": found.mean, "low": low, "high": high}
+        print_json({**facts, **arrays})
+        return
+    click.echo(f"{found.observed.size} cells, fitted to within {found.gap:.1e} nat per cell")
+    click.echo(
+        f"mean absolute error to expect: {found.gain.before:.4g} released, "
+        f"{found.gain.after:.4g} estimated by medians"
+    )
+    click.echo(f"intervals of {level:g} should hold {facts['claimed']:.1%} of the cells")
+    click.echo(f"total {total.raw:.10g}, deviation {total.raw_deviation:.4g}")
+    if output is None:
+        click.echo("--output FILE writes the estimate of every cell")
