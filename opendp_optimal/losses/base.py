@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,18 +198,6 @@ class Loss:
         values = self._on_grid(cells * splits, (radius + 1) * splits)
         return LatticeCost(*sampled.lattice_cost(values, self.shape, self.lipschitz, cells))
 
-    def cost(self, cells: int | None, radius: int) -> LatticeCost:
-        """Costs on a lattice or, for None, on the integers; the latest ones are remembered."""
-        known = self._costs.get((cells, radius))
-        if known is None:
-            known = self.on_integers(radius) if cells is None else self.on_lattice(cells, radius)
-            _remember(self._costs, (cells, radius), known)
-        return known
-
-    @cached_property
-    def _costs(self) -> dict[tuple[int | None, int], LatticeCost]:
-        return {}
-
     @cached_property
     def _grids(self) -> dict[int, Floats]:
         return {}
@@ -219,7 +207,9 @@ class Loss:
         known = self._grids.get(step)
         if known is None or len(known) // 2 < reach:
             known = sampled.on_grid(self, step, reach, known)
-            _remember(self._grids, step, known)
+            self._grids[step] = known
+            while len(self._grids) > _REMEMBERED:
+                self._grids.pop(next(iter(self._grids)), None)
         middle = len(known) // 2
         return known[middle - reach : middle + reach + 1]
 
@@ -323,13 +313,6 @@ class StoredLoss(NamedLoss):
         return ValueError(
             f"loss ({self.name!r}) is known by its stored costs alone: give its function"
         )
-
-
-def _remember(kept: dict[Any, Any], key: object, value: object) -> None:
-    """Keep a value among the latest ones."""
-    kept[key] = value
-    while len(kept) > _REMEMBERED:
-        kept.pop(next(iter(kept)), None)
 
 
 _named: dict[str, Loss] = {}

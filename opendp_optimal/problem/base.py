@@ -31,6 +31,10 @@ class Problem:
     LABEL: ClassVar[str] = ""
     """What distinguishes its digests from those of other kinds of problems."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What was worked out is left behind in copies and pickles."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+
     def describe(self) -> dict[str, Any]:
         """The problem as plain values, in a fixed order."""
         return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]

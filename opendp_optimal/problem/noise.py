@@ -11,6 +11,8 @@ from opendp_optimal.problem.base import Problem
 
 MIN_EPSILON, MAX_EPSILON = 1e-4, 32.0
 MIN_DELTA = 1e-14
+_REMEMBERED = 8
+"""Costs that are not computed again, at most."""
 
 
 def check_target(epsilon: float, delta: float) -> None:
@@ -130,9 +132,26 @@ class NoiseProblem(Problem):
         return math.ceil(cells * mass) + 1, math.ceil(cells * prices) + 1
 
     def cost(self, cells: int, radius: int) -> LatticeCost:
-        """Exact costs on the lattice with so many cells per sensitivity (or on the integers)."""
-        cost = self.loss.cost(None if self.kind == "integer" else cells, radius)
-        if not self.symmetric or self.loss.symmetric:
+        """Exact costs on the lattice with so many cells per sensitivity (or on the integers).
+
+        The latest ones are remembered.
+        """
+        known = self._costs.get((cells, radius))
+        if known is None:
+            known = self._costs[cells, radius] = self._cost(cells, radius)
+            if len(self._costs) > _REMEMBERED:
+                self._costs.pop(next(iter(self._costs)), None)
+        return known
+
+    @cached_property
+    def _costs(self) -> dict[tuple[int, int], LatticeCost]:
+        return {}
+
+    def _cost(self, cells: int, radius: int) -> LatticeCost:
+        integer = self.kind == "integer"
+        loss = self.loss
+        cost = loss.on_integers(radius) if integer else loss.on_lattice(cells, radius)
+        if not self.symmetric or loss.symmetric:
             return cost
         # Symmetric noise pays the mean of a point and its mirror image.
         return LatticeCost(

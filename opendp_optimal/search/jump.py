@@ -41,8 +41,6 @@ def fine_parts(problem: NoiseProblem, program: LatticeProgram, gap: float) -> in
 
 def moved_costs(problem: NoiseProblem, program: LatticeProgram, parts: int) -> LatticeProgram:
     """The programme with its cells moved to the side where the loss is small."""
-    if parts == 1:
-        return program
     half, radius = parts // 2, program.radius
     cost = problem.cost(program.cells * parts, radius * parts + 2 * half)
     fine = floats(cost.upper, cost.denominator)
@@ -53,8 +51,6 @@ def moved_costs(problem: NoiseProblem, program: LatticeProgram, parts: int) -> L
 
 def divided(weights: Floats, problem: NoiseProblem, parts: int) -> Floats:
     """Weights of the moved cells on the fine lattice."""
-    if parts == 1:
-        return weights
     half = parts // 2
     before = half + cheap_side(problem.loss) * half
     return np.pad(np.repeat(weights / parts, parts), (before, 2 * half - before))

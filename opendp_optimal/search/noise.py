@@ -179,7 +179,8 @@ def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
 
 def _check_length(problem: NoiseProblem) -> None:
     """Refuse noise of more integers than a table should hold."""
-    n = problem.integer_sensitivity or 0
+    if (n := problem.integer_sensitivity) is None:
+        return
     length = n * support_radius(problem.epsilon, min(problem.delta, problem.impossible or 1.0))
     if length > _LONGEST:
         raise ValueError(
@@ -211,7 +212,8 @@ def _attempt(problem: NoiseProblem, above: int, below: int, method: str, gap: fl
     outward = problem.folded
     program = program_above(problem, above)
     parts = fine_parts(problem, program, gap)
-    program = moved_costs(problem, program, parts)
+    if parts > 1:
+        program = moved_costs(problem, program, parts)
     try:
         weights, atom = _weights(problem, program, parts, method, gap, outward)
     except CertificateError:
@@ -235,7 +237,8 @@ def _weights(
     """Private integer weights from the programme of a mechanism."""
     above = _run(program, method=method, outward_only=outward, gap=gap)
     weights = falling(above.weights) if problem.monotone else above.weights
-    weights = divided(weights, problem, parts)
+    if parts > 1:
+        weights = divided(weights, problem, parts)
     return private_weights(
         weights,
         above.atom,

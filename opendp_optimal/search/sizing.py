@@ -56,7 +56,7 @@ def most_cells(problem: NoiseProblem, most_seconds: float = MOST_SECONDS) -> int
 
 def seconds(problem: NoiseProblem, cells: int) -> float:
     """About how long the interior-point method takes for both programmes, on one core."""
-    inner, outer = problem.radii(cells)
+    inner, outer = (math.ceil(cells * reach) + 1 for reach in problem.reaches)
     if problem.support is not None:
         end = math.ceil(problem.support * (1 if problem.kind == "integer" else cells))
         inner, outer = min(inner, end), min(outer, end)

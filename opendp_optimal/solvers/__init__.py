@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from threadpoolctl import ThreadpoolController
 
 from opendp_optimal.arrays import Progress
 from opendp_optimal.errors import SolverError
-from opendp_optimal.lazy import Late, late
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution, on_a_line
 from opendp_optimal.model.noise import LatticeProgram, LatticeSolution
 from opendp_optimal.model.pair import PairProgram, PairSolution
@@ -57,7 +57,7 @@ class Solver:
 
     :param kind: of programme: "noise" (a ``LatticeProgram``), "channel" or "pair"
     :param method: what it is asked for by
-    :param function: takes a programme, and by keyword what ``takes`` lists
+    :param place: module and function, which takes a programme and by keyword what ``takes`` lists
     :param takes: options that the function knows
     :param serves: whether it can solve a programme
     :param when: the same in words
@@ -67,7 +67,7 @@ class Solver:
 
     kind: str
     method: str
-    function: Late
+    place: str
     takes: tuple[str, ...] = ()
     serves: Check = _always
     when: str = "always"
@@ -77,34 +77,34 @@ class Solver:
 
 SOLVERS = (
     Solver(
-        *("noise", "interior", late("opendp_optimal.solvers.noise_interior:solve_interior")),
+        *("noise", "interior", "noise_interior:solve_interior"),
         takes=("tolerance", "outward_only"),
     ),
     Solver(
-        *("noise", "highs", late("opendp_optimal.solvers.noise_highs:solve_highs")),
+        *("noise", "highs", "noise_highs:solve_highs"),
         suits=lambda program: len(program.shifts) * program.points <= _SMALL_LATTICE,
     ),
     Solver(
-        *("noise", "cutting-planes", late("opendp_optimal.solvers.noise_cuts:solve_events")),
+        *("noise", "cutting-planes", "noise_cuts:solve_events"),
         serves=_plain,
         when="for noise that is neither monotone nor bounded in what is impossible",
         suits=_never,
     ),
     Solver(
-        *("noise", "partition-cuts", late("opendp_optimal.solvers.partition_cuts:solve_lattice")),
+        *("noise", "partition-cuts", "partition_cuts:solve_lattice"),
         serves=_plain,
         when="for noise that is neither monotone nor bounded in what is impossible",
         suits=_never,
     ),
     Solver(
-        *("channel", "interior", late("opendp_optimal.solvers.channel_interior:solve_interior")),
+        *("channel", "interior", "channel_interior:solve_interior"),
         takes=("tolerance", "penalty", "progress"),
         serves=lambda program: program.delta > 0,
         when="with a positive delta",
         settles=_within(1e-2),
     ),
     Solver(
-        *("channel", "interior", late("opendp_optimal.solvers.channel_line:solve_line")),
+        *("channel", "interior", "channel_line:solve_line"),
         takes=("progress",),
         serves=on_a_line,
         when="for inputs on a line",
@@ -112,11 +112,11 @@ SOLVERS = (
         settles=_within(1e-6),
     ),
     Solver(
-        *("channel", "highs", late("opendp_optimal.solvers.channel_highs:solve_highs")),
+        *("channel", "highs", "channel_highs:solve_highs"),
         takes=("penalty", "progress"),
     ),
     Solver(
-        *("pair", "interior", late("opendp_optimal.solvers.pair_interior:solve_pairs")),
+        *("pair", "interior", "pair_interior:solve_pairs"),
         takes=("tolerance", "outward_only"),
     ),
 )
@@ -201,19 +201,23 @@ def _threads() -> ThreadpoolController:
 def _first(kind: str, program: Any, method: str, options: dict[str, Any]) -> Any:
     """The answer of the first solver that is asked for, serves, and settles the matter."""
     asked = [s for s in SOLVERS if s.kind == kind and method in ("auto", s.method)]
-    able = [s for s in asked if s.serves(program) and (method != "auto" or s.suits(program))]
-    if not able:
-        when = " or ".join(s.when for s in asked)
-        raise SolverError(f"the method {method!r} serves only {when}")
-    for solver in able:
+    when = " or ".join(s.when for s in asked)
+    failure: SolverError | None = SolverError(f"the method {method!r} serves only {when}")
+    for solver in asked:
+        if not solver.serves(program) or (method == "auto" and not solver.suits(program)):
+            continue
+        failure = None
+        module, _, name = solver.place.partition(":")
+        function = getattr(import_module(f"{__name__}.{module}"), name)
         try:
             # Matrices are small: one thread is faster than several.
             with _threads().limit(limits=1, user_api="blas"):
-                found = solver.function(program, **{name: options[name] for name in solver.takes})
-        except SolverError:
-            if solver is able[-1]:
-                raise
+                found = function(program, **{name: options[name] for name in solver.takes})
+        except SolverError as error:
+            failure = error
             continue
-        if solver is able[-1] or solver.settles(found):
+        if solver.settles(found):
             break
+    if failure is not None:
+        raise failure
     return found

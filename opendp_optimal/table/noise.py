@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -112,10 +112,13 @@ class NoiseTable(Table):
         self._check_fields()
         problem = self.problem
         if self.tail is not None:
+            check_integers(self.weights)
             prove_pure(self.weights, self.tail, self.cells, problem.epsilon)
         else:
             prove_private(self.weights, self.atom, self.cells, problem.epsilon, problem.delta)
-        prove_shape(self.weights, symmetric=problem.symmetric, monotone=problem.monotone)
+        self._check_costs()
+        if problem.symmetric or problem.monotone:
+            prove_shape(self.weights, symmetric=problem.symmetric, monotone=problem.monotone)
         if problem.impossible is not None:
             prove_impossible(self.weights, self.atom, self.cells, problem.impossible)
         if problem.support is not None:
@@ -159,8 +162,11 @@ class NoiseTable(Table):
         if len(costs) != (2 if problem.loss.by_samples else 0):
             raise CertificateError("costs and a user's own loss do not go together")
         dual.check()
-        check_integers(self.weights)
-        if costs:
+
+    def _check_costs(self) -> None:
+        """Raise unless stored costs are those of the loss, as far as it is at hand."""
+        problem, dual = self.problem, self.dual
+        if costs := self.costs:
             for cost, reach in zip(costs, (self.radius, dual.reach), strict=True):
                 cost.check(2 * reach + 1)
             if problem.loss.at_hand and costs != _costs(problem, self.cells, self.radius, dual):
@@ -347,9 +353,10 @@ class NoiseTable(Table):
         """A table whose bounds follow from its data; everything is proved on the way."""
         own = problem.loss.by_samples
         costs = _costs(problem, cells, len(weights) // 2, dual) if own else None
-        blank = NoiseTable(problem, cells, weights, atom, dual, math.inf, -math.inf, tail, costs)
-        upper, lower = blank._proved()
-        return replace(blank, upper=upper, lower=lower)
+        table = NoiseTable(problem, cells, weights, atom, dual, math.inf, -math.inf, tail, costs)
+        for name, bound in zip(("upper", "lower"), table._proved(), strict=True):
+            object.__setattr__(table, name, bound)  # nobody has seen the table yet
+        return table
 
 
 def _costs(

@@ -10,6 +10,7 @@ from scipy.integrate import trapezoid
 
 from opendp_optimal import Loss
 from opendp_optimal.losses.base import StoredLoss, add_loss, loss_of, parse
+from opendp_optimal.problem.noise import NoiseProblem
 
 CUSTOM = {
     "convex": lambda x: abs(x) ** 1.5,
@@ -163,12 +164,14 @@ def test_no_value_is_asked_for_twice(cells):
     probed = len(asked)
     assert loss.symmetric
     assert loss.fingerprint == loss.fingerprint
-    costs = {radius: loss.cost(cells, radius) for radius in (4, 9, 2)}
+    whole = 1 if cells is None else None
+    problem = NoiseProblem(epsilon=1.0, delta=0.1, loss=loss, integer_sensitivity=whole)
+    costs = {radius: problem.cost(cells, radius) for radius in (4, 9, 2)}
     again = asked[probed:]
     assert len(again) == len(set(again))
     for radius, cost in costs.items():
         fresh = Loss(lambda x: abs(x) ** 1.5)
-        assert cost == loss.cost(cells, radius)
+        assert cost == problem.cost(cells, radius)
         assert cost == (
             fresh.on_integers(radius) if cells is None else fresh.on_lattice(cells, radius)
         )
@@ -176,14 +179,14 @@ def test_no_value_is_asked_for_twice(cells):
 
 
 def test_what_is_remembered_is_bounded_and_left_out_of_pickles():
-    loss = parse("pinball:0.9")
+    problem = NoiseProblem(epsilon=1.0, delta=0.1, loss=parse("pinball:0.9"))
     for radius in range(100):
-        loss.cost(3, radius)
-    assert len(loss._costs) < 10
-    copy = pickle.loads(pickle.dumps(loss))
-    assert copy == loss
+        problem.cost(3, radius)
+    assert len(problem._costs) < 10
+    copy = pickle.loads(pickle.dumps(problem))
+    assert copy == problem
     assert not copy._costs
-    assert copy.cost(3, 5) == loss.cost(3, 5)
+    assert copy.cost(3, 5) == problem.cost(3, 5)
 
 
 @given(st.sampled_from(["l1", "l2", "pinball:0.9", "pinball:0.5"]), st.fractions(-9, 9))
