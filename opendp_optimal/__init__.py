@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         then_frame_histogram as then_frame_histogram,
     )
     from opendp_optimal.measure.frames.aggregates import then_frame_sum as then_frame_sum
+    from opendp_optimal.measure.gaussian import make_exact_gaussian as make_exact_gaussian
+    from opendp_optimal.measure.gaussian import then_exact_gaussian as then_exact_gaussian
     from opendp_optimal.measure.noise import make_optimal as make_optimal
     from opendp_optimal.measure.noise import make_optimal_noise as make_optimal_noise
     from opendp_optimal.measure.noise import then_optimal_noise as then_optimal_noise

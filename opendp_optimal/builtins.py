@@ -11,6 +11,7 @@ from opendp_optimal.lazy import late
 MECHANISMS = {
     "optimal": "opendp_optimal.measure.noise:make_optimal",
     "optimal_bounded": "opendp_optimal.measure.bounded:make_optimal_bounded",
+    "exact_gaussian": "opendp_optimal.measure.gaussian:make_waiting_gaussian",
     "grid_gaussian": "opendp_optimal.measure.gaussian:make_grid_gaussian",
     "grid_laplace": "opendp_optimal.measure.gaussian:make_grid_laplace",
     "frame_count": "opendp_optimal.measure.frames.aggregates:make_frame_count",

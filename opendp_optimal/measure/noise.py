@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import Any
 
-from opendp_optimal.losses.base import Loss
+from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import (
     assert_honest,
@@ -15,6 +15,7 @@ from opendp_optimal.measure._opendp import (
     new_profile,
     require_features,
 )
+from opendp_optimal.measure.concentrated import concentrated_noise
 from opendp_optimal.measure.facts import Facts, digest_of, record_text, remember
 from opendp_optimal.measure.guarantee import (
     Design,
@@ -45,6 +46,7 @@ def make_optimal_noise(
     changed: int | None = None,
     profile: bool = False,
     cache: bool = True,
+    output_measure: dp.Measure | None = None,
 ) -> dp.Measurement:
     r"""Make a measurement that adds the noise of least expected loss for a privacy target.
 
@@ -76,6 +78,9 @@ def make_optimal_noise(
         instead (OpenDP asks for the feature "honest-but-curious" there, and cannot compose such
         measurements).
     :param cache: whether solved tables are kept on disk.
+    :param output_measure: how ``d_out`` measures privacy, where its shape does not tell:
+        ``zero_concentrated_divergence()``, or approximate. There the noise of least loss is chosen
+        among the exact Gaussian, Laplace noise and tables, each at its own price.
     :raises ValueError: naming the argument for which there is no proof or no sense.
 
     >>> import opendp.prelude as dp
@@ -90,6 +95,30 @@ def make_optimal_noise(
     """
     require_features("contrib")
     space = space_of(input_domain, input_metric)
+    kind = "" if output_measure is None else str(output_measure.type)
+    if kind.endswith(("ZeroConcentratedDivergence", "ZeroConcentratedDivergence>")):
+        if profile:
+            raise ValueError(f"profile ({profile!r}) has no sense under {kind}")
+        assert output_measure is not None
+        return concentrated_noise(
+            input_domain,
+            input_metric,
+            d_in,
+            d_out,
+            output_measure,
+            lambda pure: make_optimal_noise(
+                *(input_domain, input_metric, d_in, pure),
+                loss=loss,
+                gap=gap,
+                changed=changed,
+                cache=cache,
+            ),
+            parse(loss),
+        )
+    if kind and kind != (
+        "Approximate<MaxDivergence>" if isinstance(d_out, tuple) else "MaxDivergence"
+    ):
+        raise ValueError(f"output_measure ({output_measure}) must go with d_out ({d_out!r})")
     epsilon, delta = target_of(d_out)
     design = design_for(space, d_in, epsilon, delta, changed)
     try:

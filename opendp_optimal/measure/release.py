@@ -29,7 +29,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -100,14 +100,21 @@ def grid_for(space: Space, table: NoiseTable, sensitivity: Fraction) -> Grid:
     return Grid(bits, slack, steps, table.cells * steps)
 
 
-def releaser(space: Space, table: NoiseTable, grid: Grid) -> Callable[[Any], Any]:
-    """Return the function that adds a table's noise to data of a space."""
+class Drawn(Protocol):
+    """Noise that can be drawn in grid steps: a table, or noise in closed form."""
+
+    def draw(self, size: int | None = None, steps: int = 1) -> Any:
+        """One integer, or an array of them."""
+
+
+def releaser(space: Space, table: Drawn, grid: Grid) -> Callable[[Any], Any]:
+    """Return the function that adds noise to data of a space."""
     if space.integer:
         return (_integers if space.vector else _integer)(space, table, grid)
     return (_floats if space.vector else _float)(space, table, grid)
 
 
-def _float(space: Space, table: NoiseTable, grid: Grid) -> Callable[[float], float]:
+def _float(space: Space, table: Drawn, grid: Grid) -> Callable[[float], float]:
     draw, steps, bits, largest = table.draw, grid.steps, grid.bits, LARGEST[space.carrier]
     # From here on the value's own last digit is coarser than any noise: nothing to add.
     beyond = math.ldexp(1.0, 1023 - bits) if bits > 0 else math.inf
@@ -129,7 +136,7 @@ def _ldexp(total: int, exponent: int) -> float:
         return math.inf if total > 0 else -math.inf
 
 
-def _floats(space: Space, table: NoiseTable, grid: Grid) -> Callable[[Any], npt.NDArray[Any]]:
+def _floats(space: Space, table: Drawn, grid: Grid) -> Callable[[Any], npt.NDArray[Any]]:
     draw, steps, bits, largest = table.draw, grid.steps, grid.bits, LARGEST[space.carrier]
     kind = np.dtype({"f32": np.float32, "f64": np.float64}[space.carrier])
 
@@ -154,7 +161,7 @@ def _slowly(x: npt.NDArray[np.float64], noise: list[int], bits: int) -> npt.NDAr
     return np.array([_ldexp(s, -bits) for s in sums])
 
 
-def _integer(space: Space, table: NoiseTable, grid: Grid) -> Callable[[int], int]:
+def _integer(space: Space, table: Drawn, grid: Grid) -> Callable[[int], int]:
     draw, steps, bits = table.draw, grid.steps, grid.bits
     low, high = INTEGER_RANGES[space.carrier]
     fine, coarse = max(bits, 0), max(-bits, 0)
@@ -169,7 +176,7 @@ def _integer(space: Space, table: NoiseTable, grid: Grid) -> Callable[[int], int
     return release
 
 
-def _integers(space: Space, table: NoiseTable, grid: Grid) -> Callable[[Any], npt.NDArray[Any]]:
+def _integers(space: Space, table: Drawn, grid: Grid) -> Callable[[Any], npt.NDArray[Any]]:
     draw, steps, bits = table.draw, grid.steps, grid.bits
     low, high = INTEGER_RANGES[space.carrier]
     fine, coarse = max(bits, 0), max(-bits, 0)

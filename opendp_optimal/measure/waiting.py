@@ -59,17 +59,20 @@ def defer(
     :param without: keywords that have no meaning in a query.
     """
     whole = inspect.signature(make)
-    left_out = {"d_in", "d_out", *without}
+    left_out = {"d_in", "d_out", "output_measure", *without}
+    concentrated = "output_measure" in whole.parameters
     parameters = [p for p in whole.parameters.values() if p.name not in left_out]
     rest = whole.replace(parameters=parameters, return_annotation="Deferred")
 
     def waiting(input_domain: dp.Domain, input_metric: dp.Metric, **options: Any) -> Deferred:
         rest.bind(input_domain, input_metric, **options)
 
-        def build(domain: dp.Domain, metric: dp.Metric, d_in: Any, d_out: Any) -> dp.Measurement:
-            return make(domain, metric, d_in, d_out, **options)
+        def build(
+            domain: dp.Domain, metric: dp.Metric, d_in: Any, d_out: Any, **measure: Any
+        ) -> dp.Measurement:
+            return make(domain, metric, d_in, d_out, **options, **measure)
 
-        return Deferred((input_domain, input_metric), build)
+        return Deferred((input_domain, input_metric), build, concentrated=concentrated)
 
     told = f"Wait for the distance and the budget of a query, then :func:`{make.__name__}`."
     more = f"For the Context API. The options are those of :func:`{make.__name__}`."
@@ -95,14 +98,18 @@ class Deferred(PartialChain, dp.Transformation):
 
     :param left: what comes before: a metric space or a transformation.
     :param build: called with ``(input_domain, input_metric, d_in, d_out)`` once both are known.
+    :param concentrated: whether ``build`` knows zCDP, and takes ``output_measure`` by its name.
     """
 
     _type_ = dp.Transformation._type_
 
-    def __init__(self, left: Any, build: Callable[..., dp.Measurement]) -> None:
+    def __init__(
+        self, left: Any, build: Callable[..., dp.Measurement], *, concentrated: bool = False
+    ) -> None:
         """Remember what comes before and how to build."""
         self._left = left
         self._build = build
+        self._concentrated = concentrated
 
     def __del__(self) -> None:
         """Free nothing: there is nothing behind the pointer."""
@@ -112,8 +119,11 @@ class Deferred(PartialChain, dp.Transformation):
         if isinstance(left, PartialChain):
             self._refuse()
         if isinstance(self._left, tuple):
-            return Deferred(left, self._build)
-        return self if isinstance(left, tuple) else Deferred(left >> self._left, self._build)
+            return self._after(left)
+        return self if isinstance(left, tuple) else self._after(left >> self._left)
+
+    def _after(self, left: Any) -> Deferred:
+        return Deferred(left, self._build, concentrated=self._concentrated)
 
     def __rshift__(self, other: Any) -> NoReturn:
         """Refuse: post-processing is chained after the release."""
@@ -135,13 +145,27 @@ class Deferred(PartialChain, dp.Transformation):
         :param bounds: part of OpenDP's contract; nothing is searched for.
         :param T: part of OpenDP's contract; nothing is searched for.
         """
-        target = _budget(d_out, output_measure)
+        measure = self._measure(output_measure)
         if isinstance(self._left, tuple):
-            return self._build(*self._left, d_in, target)
+            return self._build(*self._left, d_in, d_out, **measure)
         left = self._left
-        noise = self._build(*left.output_space, left.map(d_in), target)
+        noise = self._build(*left.output_space, left.map(d_in), d_out, **measure)
         measurement: dp.Measurement = left >> noise
         return measurement
+
+    def _measure(self, output_measure: dp.Measure | None) -> dict[str, dp.Measure]:
+        """What ``build`` is told of the measure: nothing where the shape of ``d_out`` tells it."""
+        kind = "MaxDivergence" if output_measure is None else str(output_measure.type)
+        if kind in ("MaxDivergence", "Approximate<MaxDivergence>") and not self._concentrated:
+            return {}
+        if output_measure is None:
+            return {}
+        if self._concentrated:
+            return {"output_measure": output_measure}
+        raise ValueError(
+            f"output_measure ({output_measure}) must be max_divergence() or "
+            f"approximate(max_divergence()): state the loss by epsilon, or by epsilon and delta"
+        )
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError(
@@ -157,18 +181,6 @@ class Deferred(PartialChain, dp.Transformation):
     def __repr__(self) -> str:
         """Show what comes before."""
         return f"Deferred(after={self._left!r})"
-
-
-def _budget(d_out: Any, output_measure: dp.Measure | None) -> Any:
-    if output_measure is None:
-        return d_out
-    kind = str(output_measure.type)
-    if kind not in ("MaxDivergence", "Approximate<MaxDivergence>"):
-        raise ValueError(
-            f"output_measure ({output_measure}) must be max_divergence() or "
-            f"approximate(max_divergence()): state the loss by epsilon, or by epsilon and delta"
-        )
-    return d_out
 
 
 class Postprocess(DirectMeasurement):

@@ -1,0 +1,215 @@
+"""Noise in closed form: exact Gaussians, Laplace noise, and the best of all under zCDP."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import opendp.prelude as dp
+import pytest
+
+from opendp_optimal import make_exact_gaussian, make_optimal_noise, then_optimal_noise
+from opendp_optimal.certify.gaussian import (
+    discrete_gaussian_delta_up,
+    gaussian_delta_up,
+    laplace_delta_up,
+    laplace_rho_up,
+    pure_rho_up,
+)
+from opendp_optimal.known import DiscreteGaussian, gaussian_delta
+from opendp_optimal.losses.base import parse
+from opendp_optimal.measure.closed import gaussian_for_delta, gaussian_for_rho, laplace_for_rho
+from opendp_optimal.measure.compose import compose
+from opendp_optimal.measure.space import Space
+from opendp_optimal.sample.integers import discrete_gaussian_integers, laplace_floors
+
+dp.enable_features("contrib")
+
+FLOAT = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+INT = dp.atom_domain(T=int), dp.absolute_distance(T=int)
+ZCDP = dp.zero_concentrated_divergence()
+
+
+def renyi(p: Any, q: Any, order: float) -> float:
+    return float(np.log((p**order * q ** (1 - order)).sum()) / (order - 1))
+
+
+@pytest.mark.parametrize("sigma", [0.4, 0.65, 2.2, 17.0])
+@pytest.mark.parametrize("shift", [1, 3, 40])
+def test_the_discrete_gaussian_has_its_own_curve(sigma: float, shift: int) -> None:
+    p = DiscreteGaussian(sigma).pmf(math.ceil(14 * sigma) + 100)
+    here, there = np.append(p, np.zeros(shift)), np.append(np.zeros(shift), p)
+    for epsilon in (0.0, 0.3, 1.0, 5.0):
+        summed = np.maximum(here - math.exp(epsilon) * there, 0).sum()
+        proved = discrete_gaussian_delta_up(0.5 / sigma**2, shift, epsilon)
+        assert proved == pytest.approx(summed, rel=1e-9, abs=1e-13)
+    # The analytic curve would understate it.
+    assert discrete_gaussian_delta_up(0.5 / 0.65**2, 1, 8.0) > 3 * gaussian_delta(0.65, 8.0)
+
+
+def test_prices_are_above_and_close() -> None:
+    for mu in (0.01, 0.3, 1.0, 7.0):
+        for epsilon in (0.0, 0.5, 3.0):
+            above = gaussian_delta_up(Fraction(mu) ** 2, epsilon)
+            assert above == pytest.approx(gaussian_delta(1 / mu, epsilon), rel=1e-9, abs=1e-300)
+    for epsilon in (0.01, 1.0, 5.0):
+        assert pure_rho_up(epsilon) == pytest.approx(epsilon * math.tanh(epsilon / 2))
+        assert laplace_rho_up(Fraction(epsilon)) == pytest.approx(epsilon + math.expm1(-epsilon))
+    assert laplace_delta_up(Fraction(1), 2.0) == 0.0
+    assert laplace_delta_up(Fraction(1), 0.5) == pytest.approx(1 - math.exp(-0.25))
+
+
+def test_no_renyi_divergence_is_above_its_price() -> None:
+    grid = np.arange(-500, 501) / 50  # real Laplace noise, cell by cell
+    for epsilon in (0.3, 1.0, 3.0):
+        tails = [0.5 * np.exp(-epsilon * np.abs(grid - x)) for x in (0.0, 1.0)]
+        cdfs = [np.where(grid < x, t, 1 - t) for t, x in zip(tails, (0.0, 1.0), strict=True)]
+        p, q = (np.diff(np.concatenate([[0.0], c, [1.0]])) for c in cdfs)
+        response = np.array([1.0, math.exp(epsilon)]) / (1 + math.exp(epsilon))
+        for order in (1.001, 1.5, 2.0, 5.0):
+            assert renyi(p, q, order) <= order * laplace_rho_up(Fraction(epsilon)) * (1 + 1e-9)
+            assert renyi(response, response[::-1], order) <= order * pure_rho_up(epsilon)
+    p = DiscreteGaussian(1.0).pmf(14)
+    for order in (1.5, 2.0, 8.0):
+        assert renyi(p[1:], p[:-1], order) <= order * 0.5 * (1 + 1e-12)
+
+
+def test_draws_have_their_law() -> None:
+    count = 200_000
+    for drawn, law in (
+        (discrete_gaussian_integers(0.5 / 3.2**2, count), DiscreteGaussian(3.2).pmf(9)),
+        (discrete_gaussian_integers(0.5 / 0.4**2, count), DiscreteGaussian(0.4).pmf(1)),
+        (laplace_floors(0.5, count), None),
+    ):
+        if law is None:
+            k = np.arange(6)
+            side = 0.5 * np.exp(-0.5 * k) * -math.expm1(-0.5)
+            law = np.concatenate([side[::-1], side])
+            seen = np.array([(drawn == z).sum() for z in range(-6, 6)])
+        else:
+            radius = len(law) // 2
+            seen = np.array([(drawn == z).sum() for z in range(-radius, radius + 1)])
+        error = np.sqrt(count * law * (1 - law))
+        assert (np.abs(seen - count * law) < 6 * error).all()
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "saved"), [(1.0, 1e-6, 0.11), (1.0, 1e-3, 0.2)])
+def test_less_variance_than_opendp_asks_for(epsilon: float, delta: float, saved: float) -> None:
+    for space, one in ((FLOAT, 1.0), (INT, 1)):
+        meas = make_exact_gaussian(*space, one, (epsilon, delta))
+        assert meas.map(one) == (epsilon, delta)
+        native = dp.binary_search_param(
+            lambda s, space=space: dp.c.make_fix_delta(
+                dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=s)), delta
+            ),
+            d_in=one,
+            d_out=(epsilon, delta),
+            T=float,
+        )
+        assert meas.noise.law.expected_loss(parse("l2")) < (1 - saved) * native**2
+
+
+@pytest.mark.parametrize("carrier", ["f64", "f32", "i32", "u8"])
+def test_the_map_covers_every_distance(carrier: str) -> None:
+    whole = carrier[0] in "iu"
+    space = Space(carrier, "absolute")
+    d_in = 5 if whole else 0.1
+    noise = gaussian_for_delta(space, d_in, 1.0, 1e-6)
+    assert noise.delta(d_in, 1.0) <= 1e-6
+    assert noise.delta(d_in, 0.999) > 1e-6
+    assert noise.rho(3 * d_in) == pytest.approx(9 * noise.rho(d_in), rel=1e-3)
+    assert gaussian_for_rho(space, d_in, 0.3).rho(d_in) <= 0.3
+    assert laplace_for_rho(space, d_in, 0.3).rho(d_in) <= 0.3
+    domain = dp.atom_domain(T=carrier) if whole else dp.atom_domain(T=carrier, nan=False)
+    metric = dp.absolute_distance(T="i32" if carrier == "u8" else carrier)
+    meas = make_exact_gaussian(domain, metric, d_in, (1.0, 1e-6))
+    assert meas.map(d_in) == (1.0, 1e-6)
+    assert meas.map(0 if whole else 0.0) == (0.0, 0.0)
+    assert 1.9 < meas.map(2 * d_in)[0] < 2.2
+    assert type(meas(3 if whole else 3.0)) is (int if whole else float)
+
+
+def test_vectors() -> None:
+    floats = dp.vector_domain(dp.atom_domain(T=float, nan=False), 10)
+    for metric, scale in ((dp.l2_distance, 1.0), (dp.linf_distance, math.sqrt(10))):
+        meas = make_exact_gaussian(floats, metric(T=float), 1.0, 0.5)
+        assert 0.4999 < meas.map(1.0) <= 0.5
+        assert meas.noise.law.scale == pytest.approx(scale, rel=1e-3)
+        assert len(meas([0.5] * 10)) == 10
+    counts = dp.vector_domain(dp.atom_domain(T=int))
+    meas = make_exact_gaussian(counts, dp.l2_distance(T=int), 2, 0.5)
+    assert meas.map(2) == 0.5
+    assert len(meas([1, 2, 3])) == 3
+    with pytest.raises(ValueError, match="fix the length"):
+        make_exact_gaussian(
+            dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l2_distance(T=float), 1.0, 0.5
+        )
+
+
+RIGHT = {
+    (0.3, "l1"): "gaussian",
+    (1.0, "l1"): "laplace",
+    (2.0, "l1"): "table",
+    (1.0, "l2"): "gaussian",
+    (2.0, "l2"): "laplace",
+}
+
+
+@pytest.mark.parametrize(("rho", "loss"), RIGHT)
+def test_the_least_loss_wins_under_zcdp(rho: float, loss: str) -> None:
+    meas = make_optimal_noise(*FLOAT, 1.0, rho, loss=loss, output_measure=ZCDP, gap=0.01)
+    assert (meas.noise.kind if hasattr(meas, "noise") else "table") == RIGHT[rho, loss]
+    assert rho * (1 - 1e-4) <= meas.map(1.0) <= rho
+    assert meas.map(2.0) > 1.5 * rho
+    assert meas.map(0.0) == 0.0
+
+
+@pytest.mark.parametrize("loss", [{"rho": 0.4}, {"rho": 2.0}, {"rho": 0.4, "delta": 1e-7}])
+def test_contexts(loss: dict[str, float]) -> None:
+    context = dp.Context.compositor(
+        data=[1, 2, 3, 4],
+        privacy_unit=dp.unit_of(contributions=1),
+        privacy_loss=dp.loss_of(**loss),
+        split_evenly_over=2,
+        domain=dp.vector_domain(dp.atom_domain(T=int)),
+    )
+    assert isinstance(context.query().clamp((0, 10)).sum().optimal(gap=0.01).release(), int)
+    assert isinstance(context.query().count().exact_gaussian().release(), int)
+
+
+def test_approximate_zcdp_uses_delta() -> None:
+    both = dp.approximate(ZCDP)
+    meas = make_optimal_noise(*FLOAT, 1.0, (3.0, 1e-2), output_measure=both, gap=0.05)
+    rho, delta = meas.map(1.0)
+    assert rho <= 3.0
+    assert 0 < delta <= 1e-2
+    small = make_optimal_noise(*FLOAT, 1.0, (0.1, 1e-9), output_measure=both, gap=0.05)
+    assert small.map(1.0) == (0.1, 0.0)
+
+
+def test_compose_knows_the_exact_curve() -> None:
+    meas = make_exact_gaussian(*FLOAT, 1.0, (1.0, 1e-6))
+    assert compose([meas], delta=1e-6)[0] <= 1.0 + 1e-6
+    assert compose([meas] * 4, delta=4e-6)[0] < 3.0
+    total = dp.vector_domain(dp.atom_domain(bounds=(0.0, 1.0))), dp.symmetric_distance()
+    chain = total >> dp.t.then_sum() >> then_optimal_noise(1.0, 0.1, output_measure=ZCDP)
+    assert compose([chain], delta=1e-6, d_in=1)[0] < 2.5
+
+
+@pytest.mark.parametrize(
+    ("d_out", "measure", "words"),
+    [
+        ((0.1, 1e-6), ZCDP, "d_out"),
+        (0.1, dp.approximate(ZCDP), "d_out"),
+        (0.0, ZCDP, "d_out"),
+        (math.nan, ZCDP, "d_out"),
+        ((0.1, 1.0), dp.approximate(ZCDP), "delta"),
+        (1.0, dp.approximate(dp.max_divergence()), "output_measure"),
+        (1.0, dp.renyi_divergence(), "output_measure"),
+    ],
+)
+def test_what_makes_no_sense_is_named(d_out: Any, measure: dp.Measure, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make_optimal_noise(*FLOAT, 1.0, d_out, output_measure=measure)
+    with pytest.raises(ValueError, match="d_out"):
+        make_exact_gaussian(*FLOAT, 1.0, (1.0, 0.0))
