@@ -205,8 +205,5 @@ def _opened(ledger: Any) -> Iterator[Ledger]:
         raise ValueError("ledger must be opened by open_ledger where it is no file")
     if not Path(text).is_file():
         raise ValueError(f"ledger ({text!r}) must be the path of a ledger")
-    opened = open_ledger(text)
-    try:
+    with open_ledger(text) as opened:
         yield opened
-    finally:
-        opened.close()

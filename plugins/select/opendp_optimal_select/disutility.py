@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -52,7 +53,7 @@ def check_disutility(disutility: Disutility, *, epsilon: float) -> None:
         raise ValueError(f"disutility (value {at_zero} at 0) must be 0 at 0")
     points = [0.0, *(float(t) for t in _LENGTHS / epsilon)]
     values = [_value(disutility, t) for t in points]
-    for t, before, after in zip(points[1:], values, values[1:], strict=False):
+    for t, (before, after) in zip(points[1:], pairwise(values), strict=True):
         if after < before * (1.0 - _ROUNDING):
             raise ValueError(
                 f"disutility (falls from {before} to {after} just before {t}) must not decrease"
@@ -92,10 +93,7 @@ def _check_growth(disutility: Disutility, epsilon: float) -> None:
     """Compare the growth of ``log h`` far out with that of the noise's own decay."""
     tail = [length / epsilon for length in _TAIL_LENGTHS]
     logs = [math.log(max(_value(disutility, t), 1e-300)) for t in tail]
-    rates = [
-        (upper - lower) / (right - left)
-        for lower, upper, left, right in zip(logs, logs[1:], tail, tail[1:], strict=False)
-    ]
+    rates = (np.diff(logs) / np.diff(tail)).tolist()
     if rates[-1] >= 0.95 * epsilon or (rates[-1] > 0.5 * epsilon and rates[-1] > 1.2 * rates[-2]):
         raise ValueError(
             f"disutility (growing at rate {rates[-1]} near {tail[-1]}) must grow more slowly than "

@@ -135,8 +135,7 @@ class LogConcaveNoise(SymmetricNoise):
     log_density: Callable[[float], float]
     scale: float = 1.0
     _edges: FloatArray = field(init=False, repr=False, compare=False)
-    _suffix_mass: FloatArray = field(init=False, repr=False, compare=False)
-    _suffix_moment: FloatArray = field(init=False, repr=False, compare=False)
+    _suffixes: FloatArray = field(init=False, repr=False, compare=False)
     _shift: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -161,11 +160,11 @@ class LogConcaveNoise(SymmetricNoise):
         object.__setattr__(self, "_edges", np.linspace(0.0, end, _PANELS + 1))
         object.__setattr__(self, "_shift", at_zero)
         self._check_shape()
-        mass, moment = self._between(self._edges[:-1], self._edges[1:])
-        total = float(mass.sum())
+        parts = self._between(self._edges[:-1], self._edges[1:])
+        total = float(parts[0].sum())
         object.__setattr__(self, "_shift", at_zero + math.log(total))
-        for name, part in (("_suffix_mass", mass), ("_suffix_moment", moment)):
-            object.__setattr__(self, name, np.append(np.cumsum(part[::-1])[::-1], 0.0) / total)
+        sums = np.cumsum(parts[:, ::-1], axis=1)[:, ::-1] / total
+        object.__setattr__(self, "_suffixes", np.column_stack([sums, np.zeros(2)]))
 
     def _check_shape(self) -> None:
         logs = np.array([float(self.log_density(float(x))) for x in self._edges])
@@ -175,20 +174,19 @@ class LogConcaveNoise(SymmetricNoise):
         if np.any(np.isnan(logs)) or np.any(steps > slack) or np.any(np.diff(steps) > slack):
             raise ValueError("log_density must be concave and must not increase from 0 on")
 
-    def _between(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _between(self, low: FloatArray, high: FloatArray) -> FloatArray:
+        """Return mass and moment from each ``low`` to its ``high``."""
         half = 0.5 * (high - low)
         points = 0.5 * (high + low)[:, None] + half[:, None] * _NODES
-        values = self.density(points.ravel()).reshape(points.shape)
-        mass = half * (values @ _WEIGHTS)
-        moment = half * ((values * points) @ _WEIGHTS)
-        return np.asarray(mass), np.asarray(moment)
+        values = self.density(points)
+        return np.asarray(half * (np.stack([values, values * points]) @ _WEIGHTS))
 
-    def _suffix(self, x: FloatArray, part: int) -> FloatArray:
+    def _beyond(self, x: FloatArray) -> FloatArray:
+        """Return mass and moment beyond each ``x``."""
         x = np.minimum(np.asarray(x, dtype=np.float64), self._edges[-1])
         panel = np.minimum((x / self._edges[1]).astype(np.int64), _PANELS - 1)
-        table = (self._suffix_mass, self._suffix_moment)[part]
-        rest = self._between(x.ravel(), self._edges[panel + 1].ravel())[part].reshape(x.shape)
-        return np.asarray(table[panel + 1] + rest)
+        rest = self._between(x.ravel(), self._edges[panel + 1].ravel())
+        return np.asarray(self._suffixes[:, panel + 1] + rest.reshape(2, *x.shape))
 
     def density(self, x: FloatArray) -> FloatArray:
         """Return the density of ``|Y|`` at ``x``."""
@@ -197,11 +195,11 @@ class LogConcaveNoise(SymmetricNoise):
 
     def survival(self, x: FloatArray) -> FloatArray:
         """Return ``P(|Y| >= x)``."""
-        return self._suffix(x, 0)
+        return np.asarray(self._beyond(x)[0])
 
     def upper_moment(self, x: FloatArray) -> FloatArray:
         """Return ``E[|Y|; |Y| >= x]``."""
-        return self._suffix(x, 1)
+        return np.asarray(self._beyond(x)[1])
 
     def quantile(self, probability: FloatArray) -> FloatArray:
         """Return the ``x`` with ``survival(x) = probability``, by bisection."""

@@ -96,10 +96,14 @@ class _Party(ABC):
             return self._draw(private)
         # Whether a question is known must not depend on the value: the service would learn from
         # an equal request that the value is the same, and from another that it is not.
-        price = self._price
-        kept = self.ledger.charge_request(self.name, question, about, note=about, **price).answer
-        if kept is None:
-            kept = self.ledger.store_answer(self.name, question, self._draw(private).encode())
+        kept = self.ledger.answer_once(
+            self.name,
+            question,
+            about,
+            lambda: self._draw(private).encode(),
+            note=about,
+            **self._price,
+        )
         return replace(Request.decode(kept), k=self.k)
 
     def choose(self, value: Any, response: Response) -> Answer:

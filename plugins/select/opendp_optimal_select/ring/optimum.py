@@ -165,7 +165,6 @@ class _Search:
     def __init__(self, k: int, epsilon: float, cells: int) -> None:
         self.k, self.epsilon, self.cells = k, epsilon, cells
         self.rate_lower, self.rate_upper = rate_bounds(epsilon)
-        self.bound_cells = cells
         self.programmes = 0
         self.best_cost = math.inf
         self.best: RingDensity | None = None
@@ -195,8 +194,8 @@ class _Search:
     def result(self) -> RingOptimum:
         """Return the enclosure in radians, rounded outwards."""
         assert self.best is not None
-        self.bound_cells = self.cells
-        self._polish()
+        cells, self.cells = self.cells, self.cells * _POLISH
+        self._try(self.best.model.gaps)  # once more, on a finer grid, for a better upper bound
         model = self.best.model
         return RingOptimum(
             epsilon=self.epsilon,
@@ -205,17 +204,11 @@ class _Search:
             upper=_in_radians_above(self.best),
             offsets=_offsets_of(model.gaps),
             density=self.best,
-            cells=self.bound_cells,
-            discretisation=_given_away(model.gaps, self.rate_upper, self.bound_cells),
+            cells=cells,
+            discretisation=_given_away(model.gaps, self.rate_upper, cells),
             programmes=self.programmes,
             boxes=tuple(entry for _, _, entry in self._boxes),
         )
-
-    def _polish(self) -> None:
-        """Solve the best shape once more, on a finer grid, for a better upper bound."""
-        assert self.best is not None
-        self.cells *= _POLISH
-        self._try(self.best.model.gaps)
 
     def _laplace_gaps(self) -> tuple[Fraction, ...]:
         points = laplace_ring(self.k, epsilon=self.epsilon)[1]
