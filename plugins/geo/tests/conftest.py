@@ -4,7 +4,7 @@ from pathlib import Path
 import opendp.prelude as dp
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # for geo_tails
+sys.path.insert(0, str(Path(__file__).parent))  # for geo_tails and people_processes
 
 
 @pytest.fixture(autouse=True)

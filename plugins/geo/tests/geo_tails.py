@@ -8,9 +8,3 @@ FALSE_ALARM = 1e-7
 def too_many(hits, draws, chance, false_alarm=FALSE_ALARM):
     """Say whether so many hits would be a surprise if each had at most this chance."""
     return binom.sf(hits - 1, draws, chance) < false_alarm
-
-
-def surprising(hits, draws, chance, false_alarm=FALSE_ALARM):
-    """Say whether this number of hits would be a surprise if each had this chance."""
-    low, high = binom.cdf(hits, draws, chance), binom.sf(hits - 1, draws, chance)
-    return min(low, high) < false_alarm / 2

@@ -1,26 +1,31 @@
+"""Gaussian and Laplace noise on a grid, as measurements."""
+
 import math
 
 import numpy as np
 import opendp.prelude as dp
 import pytest
-from geo_tails import surprising
 from scipy.special import ndtr
 
-import opendp_optimal_geo as geo
-from opendp_optimal_geo import (
+from opendp_optimal.extend import (
     make_grid_gaussian,
     make_grid_laplace,
-    projected_distance,
-    rectangle,
-    then_distance_to_point,
     then_grid_gaussian,
     then_grid_laplace,
-    then_projection,
-    then_signed_distance,
 )
+from tests.tails import surprising
 
-LINE = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
 COUNTS = dp.atom_domain(T=int), dp.absolute_distance(T=int)
+
+
+@pytest.fixture(autouse=True)
+def _features():
+    dp.enable_features("contrib")
+
+
+@pytest.fixture
+def plane():
+    return dp.vector_domain(dp.atom_domain(T=float, nan=False), size=2), dp.l2_distance(T=float)
 
 
 def test_maps_are_exact_on_integers():
@@ -74,39 +79,18 @@ def test_native_composition(plane):
     assert queryable.privacy_loss(10.0) == pytest.approx(gaussian.map(10.0))
 
 
-def test_scores_chain(plane):
-    chain = (
-        plane >> then_signed_distance(rectangle((0, 0), 100, 100)) >> then_grid_gaussian(rho=1e-2)
-    )
-    assert chain.map(5.0) == pytest.approx(0.25, rel=1e-3)
-    assert abs(chain([0.0, 0.0]) + 50.0) < 80.0
-    chain = plane >> then_distance_to_point((3.0, 4.0)) >> then_grid_laplace(epsilon=1.0)
-    assert chain.map(5.0) == pytest.approx(5.0, rel=1e-3)
-    lonlat = plane[0], projected_distance("EPSG:32618")
-    chain = lonlat >> then_projection("EPSG:32618") >> then_grid_gaussian(rho=1e-4)
-    x, y = chain([-74.0, 40.7])
-    assert math.hypot(x - 584_482.4, y - 4_505_935.9) < 1000.0
-
-
-def test_context(plane):
-    context = dp.Context.compositor(
-        data=[100.0, 200.0],
-        privacy_unit=(plane[1], 50.0),
-        privacy_loss=dp.loss_of(rho=0.25),
-        split_evenly_over=2,
-        domain=plane[0],
-    )
-    assert len(context.query().grid_gaussian().release()) == 2
-    square = rectangle((0, 0), 100, 100)
-    assert isinstance(context.query().signed_distance(square).grid_gaussian().release(), float)
-
-
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, "1", None])
 def test_bad_prices(plane, bad):
     with pytest.raises(ValueError, match="rho"):
         make_grid_gaussian(*plane, rho=bad)
     with pytest.raises(ValueError, match="epsilon"):
         make_grid_laplace(*plane, epsilon=bad)
+
+
+def test_data_outside_the_domain_raises_nothing(plane):
+    """What OpenDP lets through must not be told apart by an error."""
+    meas = make_grid_gaussian(*plane, rho=1e-2)
+    assert np.isfinite(meas([math.nan, math.inf])).all()
 
 
 def test_bad_spaces(plane):
@@ -119,8 +103,6 @@ def test_bad_spaces(plane):
     ):
         with pytest.raises(ValueError, match=r"input_domain|input_metric"):
             make_grid_gaussian(domain, metric, rho=1.0)
-        with pytest.raises(ValueError, match=r"input_domain|input_metric"):
-            geo.make_distance_to_point(domain, metric, (0.0, 0.0))
     long = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=17)
     with pytest.raises(ValueError, match="16 coordinates"):
         make_grid_laplace(long, plane[1], epsilon=1.0)
@@ -132,36 +114,3 @@ def test_bad_spaces(plane):
         make_grid_gaussian(*plane, rho=1.0, grid=2.0)
     with pytest.raises(ValueError, match="finer"):
         make_grid_laplace(*plane, epsilon=1.0, grid=2.0)
-    with pytest.raises(ValueError, match="projected_distance"):
-        geo.make_projection(*plane, "EPSG:32618")
-    with pytest.raises(ValueError, match="crs"):
-        geo.make_projection(*plane, "EPSG:4326")
-
-
-def test_data_outside_the_domain_raises_nothing(plane):
-    """What OpenDP lets through must not be told apart by an error."""
-    meas = make_grid_gaussian(*plane, rho=1e-2)
-    assert np.isfinite(meas([math.nan, math.inf])).all()
-
-
-@pytest.mark.parametrize(
-    ("longitude", "latitude", "reason"),
-    [
-        ([0.0], [90.5], "latitude"),
-        ([181.0], [0.0], "longitude"),
-        ([math.nan], [0.0], "longitude"),
-        ([0.0], [math.inf], "latitude"),
-        ([0.0, 1.0], [0.0], "as long"),
-    ],
-)
-def test_bad_degrees(longitude, latitude, reason):
-    with pytest.raises(ValueError, match=reason):
-        geo.project(longitude, latitude, "EPSG:3857")
-    with pytest.raises(ValueError, match=reason):
-        geo.Population.from_lonlat(longitude, latitude, crs="EPSG:3857", budget=1.0)
-
-
-def test_bad_projections():
-    for crs in ("EPSG:0", "nonsense", "EPSG:4326"):
-        with pytest.raises(ValueError, match="crs"):
-            geo.project([0.0], [0.0], crs)
