@@ -21,7 +21,7 @@ from opendp_optimal_geo import Population, RangeCount, rectangle
 
 PEOPLE = 10_000_000
 MOST = 1.5
-ROUNDS = 3
+ROUNDS = 2
 T = TypeVar("T")
 
 

@@ -68,7 +68,7 @@ class Accounts(Allowances):
             raise ValueError(f"ledger ({ledger!r}) must be a ledger: see open_ledger")
         if key is None and ledger.address.startswith("postgres"):
             raise ValueError("key (None) must be a file: there is none beside a database")
-        texts = check_ids(ids, size)
+        known = check_ids(ids, size)
         path = Path(key if key is not None else f"{ledger.address}-key")
         self.name, self._columns = name, ledger.columns(name)
         self._open: dict[str, Any] = {}
@@ -84,7 +84,7 @@ class Accounts(Allowances):
                 opened = _pack({**settings, "capacity": str(capacity)})
                 self._add("open", opened, "people with budgets")
             self.capacity = _same(self._open, settings, capacity)
-            self._find(self._pseudonyms.of(texts))
+            self._find(self._pseudonyms.of(known))
 
     def _begin(self, people: int) -> None:
         """Forget everything: it is read from the ledger again, and nobody is there before."""

@@ -19,8 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opendp_optimal.extend import read_regular
-from opendp_optimal_geo.allowances import Users
+from opendp_optimal_geo.allowances import BLOCK, Users
 
+Ids = NDArray[np.bytes_]
+"""An identifier for each person."""
 Keys = NDArray[np.uint64]
 """A keyed hash of 128 bits for each person, in two words."""
 
@@ -44,14 +46,18 @@ class Pseudonyms:
         """A text that is the same for the same key and tells nothing else about it."""
         return hashlib.blake2b(b"", key=self._key, digest_size=16, person=b"commitment").hexdigest()
 
-    def of(self, texts: list[bytes]) -> Keys:
+    def of(self, ids: Ids) -> Keys:
         """Return the keyed hash of each identifier.
 
-        :param texts: from :func:`check_ids`
+        :param ids: from :func:`check_ids`
         """
         hashed = partial(hashlib.blake2b, key=self._key, digest_size=16, person=b"person")
-        joined = b"".join(map(methodcaller("digest"), map(hashed, texts)))
-        return np.frombuffer(joined, np.uint64).reshape(-1, 2)
+        keys = np.empty((len(ids), 2), np.uint64)
+        for begin in range(0, len(ids), BLOCK):
+            some = map(hashed, ids[begin : begin + BLOCK].tolist())
+            joined = b"".join(map(methodcaller("digest"), some))
+            keys[begin : begin + BLOCK] = np.frombuffer(joined, np.uint64).reshape(-1, 2)
+        return keys
 
 
 class Found(NamedTuple):
@@ -125,7 +131,7 @@ def _read_key(path: Path) -> bytes:
     return key
 
 
-def check_ids(ids: Any, size: int) -> list[bytes]:
+def check_ids(ids: Any, size: int) -> Ids:
     """Return identifiers as bytes; messages never repeat one.
 
     :param ids: whole numbers or texts; 7 and "7" are the same
@@ -152,7 +158,7 @@ def check_ids(ids: Any, size: int) -> list[bytes]:
         ids = np.char.encode(ids, "utf-8") if ids.dtype.kind == "U" else ids.astype("S")
     except UnicodeEncodeError:
         raise wrong from None
-    texts: list[bytes] = ids.tolist()
-    if not all(texts):
+    if (ids == b"").any():
         raise wrong
-    return texts
+    result: Ids = ids
+    return result
