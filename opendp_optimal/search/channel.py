@@ -70,35 +70,20 @@ def solve_channel(
                 f"metric: epsilon times the distance from {x} to {z} must be at most "
                 f"{proofs.LARGEST_EPSILON:g}"
             )
-    return best_channel(
-        request,
-        method=options.method,
-        tolerance=positive("tolerance", tolerance),
-        progress=options.progress,
-    )
+    return _answer(request, options, positive("tolerance", tolerance))
 
 
-def best_channel(
-    request: ChannelRequest,
-    *,
-    method: str = "auto",
-    tolerance: float = 1e-6,
-    progress: Progress | None = None,
-) -> ChannelTable:
-    """Answer a request, with proofs.
-
-    :param request: what is asked
-    :param method: see :func:`solve_channel`
-    :param tolerance: see :func:`solve_channel`
-    :param progress: see :func:`solve_channel`
-    """
+def _answer(request: ChannelRequest, options: SearchOptions, tolerance: float) -> ChannelTable:
+    """Answer a request, with proofs."""
     from opendp_optimal.solvers import run_channel  # loaded only when needed
 
     above, below = request.above, request.below
     # On a line, where there is a method that needs all rows, they are not folded.
     whole = ChannelProgram.of(below, fold=False)
-    program = whole if method != "highs" and on_a_line(whole) else ChannelProgram.of(below)
-    solution = run_channel(program, method=method, tolerance=tolerance, progress=progress)
+    program = whole if options.method != "highs" and on_a_line(whole) else ChannelProgram.of(below)
+    solution = run_channel(
+        program, method=options.method, tolerance=tolerance, progress=options.progress
+    )
     rows = private_rows(program.unfold(solution.weights), above, largest_mix=0.1)
     # At worst no prices at all, which prove what even the truth costs.
     duals = (round_prices(solution, program, below), proofs.no_prices(below))
