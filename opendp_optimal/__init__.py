@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from opendp_optimal.errors import TableFormatError as TableFormatError
     from opendp_optimal.hookspecs import hookimpl as hookimpl
     from opendp_optimal.losses.base import Loss as Loss
+    from opendp_optimal.measure.accuracy import accuracy as accuracy
+    from opendp_optimal.measure.accuracy import summarize as summarize
     from opendp_optimal.measure.bounded import make_optimal_bounded as make_optimal_bounded
     from opendp_optimal.measure.bounded import (
         make_optimal_bounded_noise as make_optimal_bounded_noise,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from opendp_optimal.measure.frames.aggregates import then_frame_sum as then_frame_sum
     from opendp_optimal.measure.gaussian import make_exact_gaussian as make_exact_gaussian
     from opendp_optimal.measure.gaussian import then_exact_gaussian as then_exact_gaussian
+    from opendp_optimal.measure.improve import improve as improve
     from opendp_optimal.measure.noise import make_optimal as make_optimal
     from opendp_optimal.measure.noise import make_optimal_noise as make_optimal_noise
     from opendp_optimal.measure.noise import then_optimal_noise as then_optimal_noise

@@ -1,8 +1,8 @@
-"""Names of types written once, and arrays nobody can write to, also in copies and pickles."""
+"""Names of types, arrays nobody can write to (also in copies and pickles), rows of HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -55,3 +55,18 @@ class Frozen:
     def __reduce__(self) -> tuple[Any, ...]:
         """How to build it again."""
         return type(self), tuple(getattr(self, entry.name) for entry in fields(self))  # type: ignore[arg-type]
+
+
+def html_rows(rows: Iterable[tuple[str, ...]]) -> str:
+    """Rows as a small table of HTML, the first cell of each as its head.
+
+    >>> html_rows([("loss", "a < b")])
+    '<table><tr><th>loss</th><td>a &lt; b</td></tr></table>'
+    """
+    from html import escape
+
+    lines = []
+    for head, *rest in rows:
+        cells = "".join(f"<td>{escape(cell)}</td>" for cell in rest)
+        lines.append(f"<tr><th>{escape(head)}</th>{cells}</tr>")
+    return f"<table>{''.join(lines)}</table>"

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from opendp_optimal.advisor.request import Bound, Candidate, Proposal, Remark, Request
-from opendp_optimal.arrays import Progress
+from opendp_optimal.arrays import Progress, html_rows
 from opendp_optimal.losses.base import Loss, loss_of
 
 MOST_COUNTED = 4096
@@ -68,6 +68,20 @@ class Advice:
                 return candidate
         known = ", ".join(c.name for c in self.ranking)
         raise ValueError(f"name ({name!r}) must be one of {known}")
+
+    def __repr__(self) -> str:
+        """One line: what was asked, and the best."""
+        request, best = self.request, self.best
+        return (
+            f"Advice(epsilon={request.epsilon:g}, delta={request.delta:g}, best={best.name!r}, "
+            f"expected loss {best.loss:.6g}, of {len(self.ranking)} candidates)"
+        )
+
+    def _repr_html_(self) -> str:
+        """The ranking as a table, for notebooks."""
+        rows = [("mechanism", "expected loss", "call")]
+        rows += [(c.name, f"{c.loss:.6g}", c.constructor) for c in self.ranking]
+        return html_rows(rows)
 
     def as_dict(self) -> dict[str, Any]:
         """The advice as plain values, for JSON."""

@@ -30,6 +30,7 @@ from opendp_optimal.measure.facts import Facts, remember
 
 __all__ = [
     "PartialChain",
+    "asked_of",
     "assert_honest",
     "become",
     "enroll",
@@ -210,3 +211,8 @@ def inner_query(query: Any) -> dp.Query | None:
     # Past LazyFrameQuery's own attribute lookup, which builds Polars plans.
     inner: dp.Query = object.__getattribute__(query, "_query")
     return inner
+
+
+def asked_of(query: dp.Query) -> tuple[Any, Any]:
+    """Return the distance and the budget of a query."""
+    return query._d_in, query._d_out

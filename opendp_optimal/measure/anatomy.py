@@ -49,6 +49,7 @@ from opendp_optimal.table.bounded import BoundedTable
 __all__ = [
     "as_gaussian",
     "chain_of",
+    "constructor_of",
     "event_of",
     "is_interactive",
     "law_of",
@@ -79,6 +80,11 @@ def _made(part: Any) -> tuple[str, dict[str, Any]]:
     """The constructor of a part and its arguments, as OpenDP remembers them."""
     made = getattr(part, "__opendp_dict__", {})
     return str(made.get("__function__", "")), dict(made.get("__kwargs__", {}))
+
+
+def constructor_of(part: Any) -> tuple[str, dict[str, Any]]:
+    """Return the constructor of a part and its arguments, as OpenDP remembers them."""
+    return _made(part)
 
 
 def chain_of(measurement: dp.Measurement) -> tuple[Any, ...]:

@@ -303,7 +303,6 @@ def closed_measurement(
     record = record_text(
         "closed_measurement", noise.kind, noise.rate, noise.bits, noise.d_in, d_out
     )
-    law = None if space.vector else lambda: noise.law
     # Of other noise the map says all there is to say.
     known = noise.kind == "gaussian" and kind != "Approximate<ZeroConcentratedDivergence>"
-    return remember(measurement, Facts(record, law, noise.event if known else None))
+    return remember(measurement, Facts(record, lambda: noise.law, noise.event if known else None))

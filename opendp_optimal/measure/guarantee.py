@@ -38,7 +38,6 @@ from typing import Any
 
 import numpy as np
 
-from opendp_optimal.arrays import Floats
 from opendp_optimal.budget.events import Profile
 from opendp_optimal.exact.numbers import BITS, exp_bounds, float_down, float_up
 from opendp_optimal.known.law import Tabulated
@@ -251,7 +250,7 @@ class Guarantee:
         unit = 1.0 if whole else float(self.design.sensitivity)
         cell = 1.0 if whole else unit / table.cells
         width = unit / table.epsilon if whole else unit * min(1.0, 1.0 / table.epsilon)
-        law = Tabulated(_chances(table), cell, width, table.atom / table.total, whole)
+        law = Tabulated(table.chances(), cell, width, table.atom / table.total, whole)
         return law.rounded() if self.space.integer and not whole else law
 
     def _moved(self, d_in: Any) -> tuple[Any, int, int]:
@@ -300,22 +299,3 @@ def _point(table: NoiseTable, delta: float, shift: int | Fraction) -> tuple[floa
     epsilon = table.epsilon_at(delta, shift)
     # With epsilon at 0 there may be delta to give back.
     return epsilon, (min(delta, table.delta_at(0.0, shift)) if epsilon == 0 else delta)
-
-
-def _chances(table: NoiseTable) -> Floats:
-    """The chances of a table's lattice points, tails included as far as floats see them."""
-    inner = table.weights / table.total
-    if table.tail is None:
-        return inner
-    again = table.tail.again / table.total
-    block = table.tail.weights / table.total
-    blocks = min(math.ceil(math.log(FORGOTTEN) / math.log(again)), LONGEST_TAIL // len(block) + 1)
-    side = np.multiply.outer(again ** np.arange(blocks), block).ravel()
-    side *= table.tail.weight / table.total
-    return np.concatenate([side[::-1], inner, side])
-
-
-FORGOTTEN = 1e-18
-"""The part of a tail that is left out of its law."""
-LONGEST_TAIL = 1 << 22
-"""Points of a tail that are listed, at most."""

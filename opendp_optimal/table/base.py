@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opendp_optimal.arrays import Frozen
+from opendp_optimal.arrays import Frozen, html_rows
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError, TableFormatError
 from opendp_optimal.losses.base import Loss
@@ -95,6 +95,11 @@ class Table(Certified):
             "lower": self.lower,
             "gap": self.gap,
         }
+
+    def _repr_html_(self) -> str:
+        """The facts as a table, for notebooks."""
+        facts = self.summary().items()
+        return html_rows((k, f"{v:.6g}" if isinstance(v, float) else str(v)) for k, v in facts)
 
     def _sizes(self) -> dict[str, Any]:
         """The facts that only this kind of table has."""

@@ -32,6 +32,7 @@ from opendp_optimal.certify.noise import (
 )
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import float_down, float_up
+from opendp_optimal.known.law import Tabulated
 from opendp_optimal.losses.base import LatticeCost, Loss, parse
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.sample.weights import WeightedSampler, spread_over_cells
@@ -41,6 +42,10 @@ from opendp_optimal.table.base import Table
 MOST_CELLS = 1 << 14
 """No table has more lattice cells per unit of sensitivity."""
 
+_FORGOTTEN = 1e-18
+"""The part of a tail that is left out of its chances."""
+_LONGEST_TAIL = 1 << 22
+"""Points of a tail that are listed, at most."""
 _SAMPLE_STEPS = (1 << 24) + 1
 
 
@@ -332,6 +337,32 @@ class NoiseTable(Table):
         if self.kind == "integer":
             return self.draw(size)
         return self.draw(size, _SAMPLE_STEPS) / (self.cells * _SAMPLE_STEPS)
+
+    def chances(self) -> NDArray[np.float64]:
+        """The chances of the lattice points, tails included as far as floats see them."""
+        inner = self.weights / self.total
+        if self.tail is None:
+            return np.asarray(inner)
+        again = self.tail.again / self.total
+        block = self.tail.weights / self.total
+        blocks = math.ceil(math.log(_FORGOTTEN) / math.log(again))
+        blocks = min(blocks, _LONGEST_TAIL // len(block) + 1)
+        side = np.multiply.outer(again ** np.arange(blocks), block).ravel()
+        side *= self.tail.weight / self.total
+        return np.concatenate([side[::-1], inner, side])
+
+    def quantile(self, p: float) -> float:
+        """The least x that the noise exceeds with a chance of at most ``1 - p``.
+
+        At sensitivity 1 for real tables, in units for integer tables.
+
+        :param p: in (0, 1)
+        """
+        whole = self.kind == "integer"
+        step = 1.0 if whole else 1.0 / self.cells
+        law = Tabulated(self.chances(), step, 1.0, self.atom / self.total, whole)
+        found = law.quantile(p)
+        return float(math.ceil(found - 1e-9)) if whole else found
 
     def density(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Places and probability densities (real) or probabilities (integer), for plots."""

@@ -1,0 +1,64 @@
+"""improve: the same pipeline, the same guarantee, less noise."""
+
+import logging
+
+import opendp.prelude as dp
+import pytest
+
+from opendp_optimal import accuracy, improve
+from opendp_optimal.losses.base import parse
+from opendp_optimal.measure.anatomy import law_of
+
+dp.enable_features("contrib", "honest-but-curious")
+
+NUMBERS = dp.vector_domain(dp.atom_domain(bounds=(0.0, 10.0))), dp.symmetric_distance()
+WORDS = dp.vector_domain(dp.atom_domain(T=str)), dp.symmetric_distance()
+SUM = NUMBERS >> dp.t.then_sum()
+COUNTS = WORDS >> dp.t.then_count_by_categories(["a", "b"])
+PIPELINES = {
+    "laplace": SUM >> dp.m.then_laplace(5.0),
+    "count": NUMBERS >> dp.t.then_count() >> dp.m.then_laplace(0.5),
+    "histogram": COUNTS >> dp.m.then_laplace(1.0),
+    "zcdp": SUM >> dp.m.then_gaussian(4.0),
+    "large rho": SUM >> dp.m.then_gaussian(5.0),
+    "cast": dp.c.make_approximate(SUM >> dp.m.then_laplace(5.0)),
+}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_never_worse(name: str) -> None:
+    native = PIPELINES[name]
+    better = improve(native, 1)
+    assert better.output_measure == native.output_measure
+    assert better.input_domain == native.input_domain
+    assert better.map(1) <= native.map(1)
+    before, after = (law_of(m, vectors=True).expected_loss(parse("l1")) for m in (native, better))
+    assert after <= 1.001 * before
+    if name in ("laplace", "cast", "large rho"):
+        assert better is not native
+        assert after < before
+        assert accuracy(better) < 1.05 * accuracy(native)
+
+
+def test_through_postprocessing_and_composition() -> None:
+    native = SUM >> dp.m.then_laplace(4.0) >> dp.new_function(round, "i32")
+    better = improve(native, 1)
+    assert better is not native
+    assert isinstance(better([1.0, 2.0]), int)
+    assert better.map(1) <= native.map(1)
+    both = dp.c.make_composition([SUM >> dp.m.then_laplace(5.0), SUM >> dp.m.then_laplace(3.0)])
+    better = improve(both, 1)
+    assert better is not both
+    assert better.map(1) <= both.map(1)
+    assert len(better([1.0, 2.0])) == 2
+
+
+def test_what_is_not_recognised_stays(caplog: pytest.LogCaptureFixture) -> None:
+    own = dp.m.make_user_measurement(
+        *SUM.output_space, dp.max_divergence(), lambda x: 0.0, lambda d: d, "f64"
+    )
+    with caplog.at_level(logging.INFO, "opendp_optimal"):
+        assert improve(own, 1.0) is own
+    assert "not recognised" in caplog.text
+    with pytest.raises(ValueError, match="measurement"):
+        improve(3, 1)  # type: ignore[arg-type]
