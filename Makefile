@@ -52,7 +52,8 @@ test: $(STAMP) ## every test: core, plugins, doctests, README
 	$(PYTEST) -n $(WORKERS) --dist loadfile --file-times 30
 
 test-quick: $(STAMP) ## every promise of every room, without other processes and long runs
-	$(PYTEST) -n $(WORKERS) --dist loadfile --file-times 10 -m "not process and not slow"
+	HYPOTHESIS_PROFILE=quick $(PYTEST) -n $(WORKERS) --dist loadfile --file-times 10 \
+		-m "not process and not slow"
 
 lint: $(STAMP) ## ruff
 	$(BIN)/ruff check .

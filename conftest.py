@@ -18,9 +18,10 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 os.environ["OPENDP_OPTIMAL_CACHE"] = str(Path(__file__).parent / "build" / "test-cache")
 
 # How long an example takes says more about the machine than about the code. The same examples
-# every time by default; HYPOTHESIS_PROFILE=explore looks for new ones.
+# every time by default; HYPOTHESIS_PROFILE=explore looks for new ones, quick for few.
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 

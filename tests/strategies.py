@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from fractions import Fraction
 
 import numpy as np
@@ -38,3 +39,8 @@ def chances(table: NoiseTable) -> np.ndarray:
     out = table.weights / table.total
     out[table.radius] += table.atom / table.total
     return out
+
+
+def examples(count: int) -> int:
+    """So many examples, or a few in quick runs."""
+    return min(count, 4) if os.environ.get("HYPOTHESIS_PROFILE") == "quick" else count

@@ -32,6 +32,7 @@ from opendp_optimal.known import (
     truncated_laplace_radius,
 )
 from opendp_optimal.losses.base import Loss, parse
+from tests.strategies import examples
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "seed_tables.json").read_text())
 
@@ -135,7 +136,7 @@ def test_cdf_integrates_to_the_loss_and_is_private(
 
 
 @given(st.floats(1e-3, 20.0), losses)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_staircase_step_is_the_minimiser(epsilon: float, loss: str) -> None:
     b, power = math.exp(-epsilon), 1 if loss == "l1" else 2
 
@@ -294,7 +295,7 @@ LAWS = {
 
 @pytest.mark.parametrize("name", LAWS)
 @given(chance=st.floats(1e-6, 1 - 1e-6))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_quantiles_invert_the_cdf(name: str, chance: float) -> None:
     law = LAWS[name]
     x = law.quantile(chance)

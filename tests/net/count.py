@@ -1,7 +1,7 @@
 """Count the code that the wheels ship: ``python tests/net/count.py [--json]``.
 
-Lines of the core and of every plugin that hold code, without blanks, comments and docstrings, and
-the number of modules.
+Lines of the core and of every plugin that hold code, without blanks, comments and docstrings, the
+number of modules, and runs of six lines (imports aside) that stand in more than one place.
 """
 
 import ast
@@ -9,6 +9,7 @@ import io
 import json
 import sys
 import tokenize
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +23,8 @@ SILENT = {
     tokenize.ENDMARKER,
 }
 """Tokens that are no code."""
+RUN = 6
+"""Lines that make a run."""
 
 
 def packages() -> list[Path]:
@@ -29,8 +32,8 @@ def packages() -> list[Path]:
     return [ROOT / "opendp_optimal", *sorted(ROOT.glob("plugins/*/opendp_optimal_*/"))]
 
 
-def code_lines(source: str) -> int:
-    """How many lines hold code; a string that stands alone, as docstrings do, is none."""
+def code_lines(source: str) -> list[str]:
+    """The lines that hold code; a string that stands alone, as docstrings do, is none."""
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in SILENT:
@@ -42,7 +45,19 @@ def code_lines(source: str) -> int:
             and isinstance(node.value.value, str)
         ):
             lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return len(lines)
+    text = source.splitlines()
+    return [text[number - 1].strip() for number in sorted(lines)]
+
+
+def repeats() -> int:
+    """How many runs of six lines stand again elsewhere in the wheels; imports do not count."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for package in packages():
+        for path in package.rglob("*.py"):
+            lines = code_lines(path.read_text(encoding="utf-8"))
+            kept = [x for x in lines if len(x) > 2 and not x.startswith(("from ", "import "))]
+            found.update(tuple(kept[i : i + RUN]) for i in range(len(kept) - RUN + 1))
+    return sum(times > 1 for times in found.values())
 
 
 def counts() -> dict[str, dict[str, int]]:
@@ -51,7 +66,7 @@ def counts() -> dict[str, dict[str, int]]:
     for package in packages():
         modules = sorted(package.rglob("*.py"))
         found[package.name] = {
-            "lines": sum(code_lines(path.read_text(encoding="utf-8")) for path in modules),
+            "lines": sum(len(code_lines(path.read_text(encoding="utf-8"))) for path in modules),
             "modules": len(modules),
         }
     found["total"] = {
@@ -67,3 +82,4 @@ if __name__ == "__main__":
     else:
         for name, row in table.items():
             print(f"{name:<24}{row['lines']:>7} lines{row['modules']:>5} modules")
+        print(f"runs of {RUN} lines that stand twice or more: {repeats()}")

@@ -28,11 +28,14 @@ from opendp_optimal.model.bounded import channel_above
 from opendp_optimal.model.channel import ChannelProgram
 from opendp_optimal.round.channel import private_rows
 from opendp_optimal.table.files.bounded import KIND as BOUNDED
+from tests.strategies import examples
 
 FIGURE = json.loads((Path(__file__).parents[1] / "golden" / "figure_3.json").read_text())
+SLOW = pytest.mark.slow
 ASKED = {"sensitivity": 2, "range": (0, 4), "cache": False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("regime", FIGURE["regimes"], ids=lambda regime: regime["name"])
 def test_figure_3(regime):
     """Truncated Laplace > data-independent optimum > data-dependent optimum, certified."""
@@ -72,7 +75,13 @@ def constant(noise, table):
     return out
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.2), (0.2, 0.05), (3.0, 1e-3), (1.0, 0.75)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [
+        (1.0, 0.2),
+        *(pytest.param(*pair, marks=SLOW) for pair in [(0.2, 0.05), (3.0, 1e-3), (1.0, 0.75)]),
+    ],
+)
 @pytest.mark.parametrize("loss", ["l1", "l2"])
 def test_never_worse_than_the_same_noise_for_all_on_the_same_lattice(epsilon, delta, loss):
     table = solve_bounded(epsilon, delta, bins=8, loss=loss, **ASKED)
@@ -90,7 +99,7 @@ def test_never_worse_than_the_same_noise_for_all_on_the_same_lattice(epsilon, de
     assert table.upper <= float(proofs.expected_cost(weights, problem)) * (1 + 1e-3)
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(
     st.floats(0.05, 4.0),
     st.floats(-8, -0.5).map(lambda x: 10.0**x),
@@ -140,7 +149,14 @@ def test_a_cap_binds_and_has_a_price():
     assert table.gap < 0.1
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(5.0, 0.25), (1.0, 0.2), (0.2, 0.05)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [
+        (1.0, 0.2),
+        pytest.param(5.0, 0.25, marks=SLOW),
+        pytest.param(0.2, 0.05, marks=SLOW),
+    ],
+)
 def test_instance_optimality(epsilon, delta):
     """Never worse than the data-independent optimum at any answer, and what that costs."""
     alike = 2 * solve(epsilon, delta, gap=0.01, cache=False).upper
@@ -285,6 +301,7 @@ def test_progress_and_methods():
     assert isinstance(one, BoundedTable)
 
 
+@pytest.mark.slow
 def test_never_worse_than_noise_that_is_the_same_for_all():
     """At little privacy and long ranges, bins are too coarse: plain noise is the best there is."""
     epsilon, length = 10.0, 20

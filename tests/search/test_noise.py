@@ -14,13 +14,13 @@ from opendp_optimal.model.noise import program_above
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.search.options import METHODS
 from opendp_optimal.solvers import SOLVERS, run_noise
-from tests.strategies import deltas, epsilons
+from tests.strategies import deltas, epsilons, examples
 
 GAP = 0.01
 
 
 @given(epsilons, deltas, st.floats(1.05, 2.0))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_loss_does_not_rise_with_epsilon_or_delta(epsilon, delta, factor):
     base = solve(epsilon, delta, gap=GAP, cache=False)
     more = solve(epsilon * factor, delta, gap=GAP, cache=False)
@@ -30,7 +30,7 @@ def test_loss_does_not_rise_with_epsilon_or_delta(epsilon, delta, factor):
 
 
 @given(epsilons, deltas, st.sampled_from(["l1", "l2"]))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_no_closed_form_is_better(epsilon, delta, loss):
     table = solve(epsilon, delta, loss=loss, gap=1e-3, cache=False)
     for name in known.REAL_NAMES:
@@ -40,7 +40,7 @@ def test_no_closed_form_is_better(epsilon, delta, loss):
 
 
 @given(st.floats(0.3, 2.0), st.floats(-4.0, -0.7).map(lambda x: 10.0**x), st.floats(0.6, 0.9))
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 def test_a_mirrored_loss_has_a_mirrored_table(epsilon, delta, level):
     one = solve(epsilon, delta, loss=f"pinball:{level!r}", cells=4, gap=10.0, cache=False)
     other = solve(epsilon, delta, loss=f"pinball:{1 - level!r}", cells=4, gap=10.0, cache=False)

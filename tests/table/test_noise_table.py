@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from opendp_optimal import CertificateError, known, solve
 from opendp_optimal.exact.numbers import BITS, exp_bounds
-from tests.strategies import deltas, epsilons, grid_law, plain_delta
+from tests.strategies import deltas, epsilons, examples, grid_law, plain_delta
 
 
 @given(epsilons, deltas, st.sampled_from(["l1", "l2"]))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_feasible_at_every_shift_in_plain_fractions(epsilon, delta, loss):
     table = solve(epsilon, delta, loss=loss, cells=3, gap=10.0, cache=False)
     growth = Fraction(exp_bounds(epsilon)[0], 1 << BITS)
@@ -28,7 +28,7 @@ def test_feasible_at_every_shift_in_plain_fractions(epsilon, delta, loss):
 
 
 @given(epsilons, deltas)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_bounds_enclose_and_verify(epsilon, delta):
     table = solve(epsilon, delta, gap=0.02, cache=False)
     table.verify()
@@ -105,7 +105,7 @@ def test_verify_says_what_failed():
 
 
 @given(st.integers(0, 10**6), st.integers(0, 61))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_no_single_moved_weight_goes_unnoticed(place, bits):
     table = solve(1.0, 0.1, cells=4, gap=1.0, cache=False)
     weights = table.weights.copy()
