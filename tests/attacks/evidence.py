@@ -156,6 +156,17 @@ def kills(scale: float, part: str) -> Iterator[Row]:
         yield Row("cache", name, found.kills, result, found.lost == found.wrong == 0)
 
 
+def ledgers(scale: float, part: str) -> Iterator[Row]:
+    """Kills without warning while eight processes spend from one ledger."""
+    from tests.attacks import spenders
+
+    kills = max(10, round(200 * scale))
+    with spenders.address_of(part) as address:
+        found = spenders.kill_spenders(address, kills)
+    result = f"{found.released} releases, {found.overspent} overspent, the log is whole"
+    yield Row("ledger", f"kill -9 of 8 processes, {part}", kills, result, found.overspent == 0)
+
+
 def fuzz(scale: float, part: str) -> Iterator[Row]:
     """Hostile inputs for a parser."""
     from tests.attacks import fuzz as fuzzing
@@ -238,6 +249,7 @@ STAGES: dict[str, Stage] = {
     "timing": timing,
     "flips": flips,
     "kills": kills,
+    "ledgers": ledgers,
     "independent": independent,
     "requests": requests,
     "fuzz": fuzz,
@@ -254,6 +266,8 @@ def parts(stage: str) -> list[str]:
         from tests.attacks.fuzz import TARGETS
 
         return list(TARGETS)
+    if stage == "ledgers":
+        return ["SQLite", "PostgreSQL"]
     if stage == "requests":
         from tests.attacks.requests import CHUNK, COUNTS
 

@@ -7,12 +7,13 @@ import json
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from opendp_optimal.checks import fraction
 from opendp_optimal.exact.numbers import float_down, float_up
 
-__all__ = ["BEGINNING", "KINDS", "Amount", "Entry", "Kind"]
+__all__ = ["BEGINNING", "KINDS", "Amount", "Entry", "Kind", "as_text", "link_of"]
 
 MAIN_UNITS = 1 << 40
 """Units in an epsilon, or a rho, of 1."""
@@ -48,21 +49,25 @@ class Kind:
         return self._amount(given, math.ceil)
 
     def _amount(self, given: dict[str, Any], rounded: Any) -> Amount:
+        main, delta = given.get(self.main), given.get("delta")
+        if main is None or len(given) > 1:
+            self._check_names(given)
+        units = _scaled(self.main, main, MAIN_UNITS)
+        if units > LARGEST * MAIN_UNITS:
+            raise ValueError(f"{self.main} ({main!r}) must be at most 2**22")
+        parts = 0 if delta is None else _scaled("delta", delta, DELTA_UNITS)
+        if parts > DELTA_UNITS or (parts == DELTA_UNITS and rounded is math.floor):
+            raise ValueError(f"delta ({delta!r}) must be below 1")
+        return Amount(rounded(units), rounded(parts))
+
+    def _check_names(self, given: dict[str, Any]) -> None:
         for name, value in given.items():
             if value is not None and name not in self.names:
                 raise ValueError(f"{name} ({value!r}) must be left out: the budget is {self.told}")
         if given.get(self.main) is None:
             raise ValueError(f"{self.main} must be given: the budget is {self.told}")
-        main = fraction(self.main, given[self.main], least=0)
-        if main > LARGEST:
-            raise ValueError(f"{self.main} ({given[self.main]!r}) must be at most 2**22")
-        given_delta = given.get("delta")
-        delta = fraction("delta", 0 if given_delta is None else given_delta, least=0)
-        if delta > 1 or (delta == 1 and rounded is math.floor):
-            raise ValueError(f"delta ({given['delta']!r}) must be below 1")
-        return Amount(rounded(main * MAIN_UNITS), rounded(delta * DELTA_UNITS))
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """What a price is given by."""
         return (self.main, "delta") if self.delta else (self.main,)
@@ -77,6 +82,13 @@ class Kind:
         one = float_up if up else float_down
         main = one(Fraction(amount.main, MAIN_UNITS))
         return (main, one(Fraction(amount.delta, DELTA_UNITS))) if self.delta else main
+
+
+def _scaled(name: str, value: Any, units: int) -> float | Fraction:
+    """A number in units, exactly: powers of two change no digit of a float."""
+    if type(value) is float and 0.0 <= value <= LARGEST:
+        return value * units
+    return fraction(name, value, least=0) * units
 
 
 KINDS = {
@@ -132,21 +144,31 @@ class Entry:
     detail: dict[str, Any]
     link: str = ""
 
-    def linked(self, before: str) -> Entry:
-        """The same line, vouching for the one before."""
-        return Entry(
-            self.number,
-            self.time,
-            self.name,
-            self.action,
-            self.amount,
-            self.detail,
-            self.digest(before),
-        )
-
     def digest(self, before: str) -> str:
         """The digest of this line after another."""
-        line = [before, self.number, self.time, self.name, self.action]
-        line += [self.amount.main, self.amount.delta, self.detail]
-        text = json.dumps(line, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        parts = self.number, self.time, self.name, self.action, self.amount
+        return link_of(before, *parts, as_text(self.detail))
+
+
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+_quoted = json.encoder.encode_basestring_ascii
+
+
+def as_text(detail: dict[str, Any]) -> str:
+    """The detail of a line as text, always the same for the same detail.
+
+    >>> as_text({"note": "é", "by": "ann"})
+    '{"by":"ann","note":"\\\\u00e9"}'
+    """
+    if len(detail) == 2 and type(note := detail.get("note")) is type(by := detail.get("by")) is str:
+        return f'{{"by":{_quoted(by)},"note":{_quoted(note)}}}'  # of every charge
+    return _encode(detail)
+
+
+def link_of(
+    before: str, number: int, time: str, name: str, action: str, amount: Amount, detail: str
+) -> str:
+    """The digest of a line after another; no part but the last can hold a line's end."""
+    main, delta = amount.main, amount.delta
+    line = f"{before}\n{number}\n{time}\n{name}\n{action}\n{main}\n{delta}\n{detail}"
+    return hashlib.sha256(line.encode()).hexdigest()

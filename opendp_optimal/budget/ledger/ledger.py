@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import getpass
 import hashlib
-import json
 import os
 import platform
 import re
@@ -20,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from opendp_optimal.budget.ledger import tables
-from opendp_optimal.budget.ledger.chain import KINDS, Amount, Entry, Kind
+from opendp_optimal.budget.ledger.chain import KINDS, Amount, Entry, Kind, as_text, link_of
 from opendp_optimal.budget.ledger.tables import Budget, Stored
 from opendp_optimal.errors import BudgetError, LedgerError
 
@@ -427,29 +426,28 @@ class _Change:
     """A transaction that writes lines of the log, each linked to the one before."""
 
     def __init__(self, transaction: Any, generation: int, link: str) -> None:
-        self.all = transaction.all
+        self.all, self.run = transaction.all, transaction.run
         self.generation, self._link = generation, link
 
     def append(self, name: str, action: str, amount: Amount, detail: dict[str, Any]) -> int:
         """Write a line and return its number, the new generation."""
+        number, text = self.generation + 1, as_text(detail)
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
-        entry = Entry(self.generation + 1, time, name, action, amount, detail).linked(self._link)
-        self.all(
+        link = link_of(self._link, number, time, name, action, amount, text)
+        self.run(
             "INSERT INTO ledger_log VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            *(entry.number, entry.time, name, action, amount.main, amount.delta),
-            *(json.dumps(detail, sort_keys=True), entry.link),
+            *(number, time, name, action, amount.main, amount.delta, text, link),
         )
-        self.all("UPDATE ledger_state SET generation = ?, link = ?", entry.number, entry.link)
-        self.generation, self._link = entry.number, entry.link
-        return entry.number
+        self.run("UPDATE ledger_state SET generation = ?, link = ?", number, link)
+        self.generation, self._link = number, link
+        return number
 
 
 def _charge(change: _Change, name: str, kind: Kind, price: Amount, detail: dict[str, Any]) -> int:
-    paid = change.all(
+    paid = change.run(
         "UPDATE ledger_budgets "
         "SET spent_main = spent_main + ?, spent_delta = spent_delta + ? WHERE name = ? "
-        "AND kind = ? AND ? <= limit_main - spent_main AND ? <= limit_delta - spent_delta "
-        "RETURNING spent_main",
+        "AND kind = ? AND ? <= limit_main - spent_main AND ? <= limit_delta - spent_delta",
         *(price.main, price.delta, name, kind.name, price.main, price.delta),
     )
     if paid:

@@ -202,6 +202,10 @@ class Transaction:
         cursor = self._db.execute(_translated(statement), values or None)
         return cursor.fetchall() if cursor.description else []
 
+    def run(self, statement: str, *values: Any) -> int:
+        """Run a statement and return how many rows it changed."""
+        return int(self._db.execute(_translated(statement), values or None).rowcount)
+
 
 @cache
 def _translated(statement: str) -> str:

@@ -61,6 +61,7 @@ class SqliteStore:
         self._open: sqlite3.Connection | None = None
         self._beside: int | None = None
         self._file: tuple[int, int] | None = None
+        self._name = str(self.path)
         _stores.add(self)
         with self._lock:
             self._connection()
@@ -123,7 +124,7 @@ class SqliteStore:
                 raise LedgerError(f"{self.address}: the file system does not support SQLite's log")
             if mark == 0:
                 db.execute(f"PRAGMA application_id = {APPLICATION}")
-            self._file = _identity(self.path)
+            self._file = _identity(self._name)
             name = f"{self.path}-generation"
             self._beside = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except BaseException:
@@ -147,7 +148,7 @@ class SqliteStore:
         failure: Exception | None = None
         with self._lock:
             db = self._connection()
-            if _identity(self.path) != self._file:
+            if _identity(self._name) != self._file:
                 raise LedgerError(
                     f"{self.address}: the file was replaced or removed while it was in use; what "
                     "was charged is in the old one"
@@ -200,8 +201,9 @@ class SqliteStore:
 
     def note_committed(self, generation: int) -> None:
         """Note the generation of a charge that counts, if that is possible."""
+        # Two who come here at once may leave the smaller number; the next charge mends it.
         with self._lock, suppress(OSError, LedgerError):
-            if self._beside is not None and self.seen() < generation:
+            if self._beside is not None:
                 self.note_seen(generation)
 
     def _failure(self, error: Exception, told: str) -> Exception:
@@ -245,6 +247,10 @@ class Transaction:
         """Run a statement and return its rows."""
         return self._db.execute(statement, values).fetchall()
 
+    def run(self, statement: str, *values: Any) -> int:
+        """Run a statement and return how many rows it changed."""
+        return self._db.execute(statement, values).rowcount
+
 
 _stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 _spoilt: set[Path] = set()
@@ -269,9 +275,9 @@ if hasattr(os, "register_at_fork"):
     )
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity(path: str) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        found = os.stat(path)
     except OSError:
         return None
     return found.st_dev, found.st_ino

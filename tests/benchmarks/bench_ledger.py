@@ -1,0 +1,227 @@
+"""What a charge costs beside a bare transaction of the same size, in the same run.
+
+    python tests/benchmarks/bench_ledger.py
+
+Charges a second from 1 and 4 processes on SQLite (disk and memory) and PostgreSQL, the disk's sync
+rate beside; and the cost of the 10,000th release through a context beside that of the 10th, with
+OpenDP's own filter for comparison. Exits with 1 if a target is missed: 0.9 of bare on disk, half in
+memory, a 10,000th release within 1.2 of the 10th.
+"""
+
+import json
+import multiprocessing
+import os
+import shutil
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import opendp.prelude as dp
+
+from opendp_optimal.budget import open_ledger
+
+dp.enable_features("contrib")
+
+SECONDS = 0.7
+ROUNDS = 7
+ON_DISK, IN_MEMORY, LATE = 0.9, 0.5, 1.2
+DETAIL = json.dumps({"by": "somebody@somewhere", "note": "a count of everybody"})
+LINE = (1, "2026-01-01T00:00:00.000+00:00", "a", "charge", 1, 0, DETAIL, "0" * 64)
+FORK = multiprocessing.get_context("fork")
+
+
+def spend(address):
+    """Return a function that charges a ledger once."""
+    ledger = open_ledger(address)
+    return lambda: ledger.charge("a", epsilon=2.0**-30, note="a count of everybody")
+
+
+def bare_sqlite(path):
+    """Return a function that does as much in a bare transaction: two updates and a new line."""
+    db = sqlite3.connect(path, isolation_level=None, timeout=60)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = FULL")
+
+    def once():
+        db.execute("BEGIN IMMEDIATE")
+        ((number,),) = db.execute("SELECT number FROM state").fetchall()
+        db.execute("UPDATE budgets SET spent = spent + 1 WHERE name = 'a'")
+        db.execute("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (number, *LINE[1:]))
+        db.execute("UPDATE state SET number = ?, link = ?", (number + 1, LINE[-1]))
+        db.execute("COMMIT")
+
+    return once
+
+
+def bare_postgres(address):
+    """Return a function that does the same on PostgreSQL."""
+    import psycopg
+
+    db = psycopg.connect(address, autocommit=True)
+
+    def once():
+        db.execute("BEGIN")
+        ((number,),) = db.execute("SELECT number FROM state FOR UPDATE").fetchall()
+        db.execute("UPDATE budgets SET spent = spent + 1 WHERE name = 'a'")
+        db.execute("INSERT INTO log VALUES (%s, %s, %s, %s, %s, %s, %s, %s)", (number, *LINE[1:]))
+        db.execute("UPDATE state SET number = %s, link = %s", (number + 1, LINE[-1]))
+        db.execute("COMMIT")
+
+    return once
+
+
+TABLES = (
+    "CREATE TABLE state (number BIGINT, link TEXT)",
+    "CREATE TABLE budgets (name TEXT PRIMARY KEY, spent BIGINT)",
+    "CREATE TABLE log (number BIGINT PRIMARY KEY, time TEXT, name TEXT, action TEXT, "
+    "main BIGINT, delta BIGINT, detail TEXT, link TEXT)",
+    "INSERT INTO state VALUES (0, 'x')",
+    "INSERT INTO budgets VALUES ('a', 0)",
+)
+
+
+def count(make, where, barrier, counts):
+    once = make(where)
+    once()
+    barrier.wait()
+    done, end = 0, time.perf_counter() + SECONDS
+    while time.perf_counter() < end:
+        once()
+        done += 1
+    counts.put(done)
+
+
+def rate(make, where, processes):
+    """Return how many of them are done a second by so many processes."""
+    barrier, counts = FORK.Barrier(processes), FORK.SimpleQueue()
+    running = [
+        FORK.Process(target=count, args=(make, where, barrier, counts)) for _ in range(processes)
+    ]
+    for process in running:
+        process.start()
+    done = sum(counts.get() for _ in running)
+    for process in running:
+        process.join()
+    return done / SECONDS
+
+
+def compared(bare, bare_at, ledger_at, processes):
+    """Return charges a second and their ratio to bare transactions, taking turns."""
+    rates = [
+        (rate(bare, bare_at, processes), rate(spend, ledger_at, processes)) for _ in range(ROUNDS)
+    ]
+    ratio = statistics.median(charged / plain for plain, charged in rates)
+    return statistics.median(charged for _, charged in rates), ratio
+
+
+def syncs(folder):
+    """Return how often a second the disk can be waited for."""
+    with open(Path(folder) / "sync", "wb", buffering=0) as file:
+        done, end = 0, time.perf_counter() + 1.0
+        while time.perf_counter() < end:
+            file.write(b"x" * 4096)
+            os.fdatasync(file.fileno())
+            done += 1
+    return done
+
+
+def on_sqlite(folder):
+    """Return the addresses of a bare database and of a ledger in a folder."""
+    bare, ledger = f"{folder}/bare.db", f"{folder}/ledger.db"
+    with open_ledger(ledger) as opened:
+        opened.create("a", epsilon=1e6)
+    db = sqlite3.connect(bare, isolation_level=None)
+    for statement in TABLES:
+        db.execute(statement)
+    db.close()
+    return bare, ledger
+
+
+def on_postgres(server):
+    """Return the address of both in a server."""
+    import psycopg
+
+    address = server.get_uri()
+    with psycopg.connect(address, autocommit=True) as db:
+        for statement in TABLES:
+            db.execute(statement)
+    with open_ledger(address) as opened:
+        opened.create("a", epsilon=1e6)
+    return address, address
+
+
+def releases(folder):
+    """Return what the 10th and later releases cost through a ledger and through OpenDP's filter."""
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
+    count = dp.t.make_count(*space) >> dp.m.then_laplace(2.0**20)
+    unit = dp.unit_of(contributions=1)
+    with open_ledger(f"{folder}/releases.db") as ledger:
+        ledger.create("a", epsilon=1.0)
+        ours = ledger.context("a", data=[1, 2, 3], privacy_unit=unit, domain=space[0])
+        theirs = dp.Context.compositor(
+            data=[1, 2, 3],
+            privacy_unit=unit,
+            privacy_loss=dp.loss_of(epsilon=1.0),
+            domain=space[0],
+        )
+        out = {}
+        for name, context, most in (("ledger", ours, 10_000), ("filter", theirs, 2_000)):
+            times = []
+            for _ in range(most + 50):
+                started = time.perf_counter()
+                context(count)
+                times.append(time.perf_counter() - started)
+            places = [10, 1_000, most]
+            out[name] = {n: statistics.median(times[n - 5 : n + 45]) for n in places}
+    return out
+
+
+def main() -> int:
+    """Print the table, and say whether the targets were met."""
+    missed = []
+    disk = tempfile.mkdtemp(dir=os.environ.get("BENCH_DISK", "."), prefix=".bench-")
+    memory = tempfile.mkdtemp(dir="/dev/shm") if Path("/dev/shm").is_dir() else None
+    print(f"the disk can be waited for {syncs(disk)} times a second")
+    try:
+        places = [("SQLite, disk", bare_sqlite, *on_sqlite(disk), ON_DISK)]
+        if memory:
+            places.append(("SQLite, memory", bare_sqlite, *on_sqlite(memory), IN_MEMORY))
+        server = None
+        try:
+            import pgserver
+        except ImportError:
+            print("PostgreSQL is left out: pgserver is not installed")
+        else:
+            server = pgserver.get_server(
+                tempfile.mkdtemp(prefix="bench-pg-"), cleanup_mode="delete"
+            )
+            places.append(("PostgreSQL, disk", bare_postgres, *on_postgres(server), ON_DISK))
+        print(f"{'':18} {'processes':>9} {'charges/s':>10} {'of bare':>8}")
+        for name, bare, bare_at, ledger_at, target in places:
+            for processes in (1, 4):
+                charged, ratio = compared(bare, bare_at, ledger_at, processes)
+                print(f"{name:18} {processes:9} {charged:10.0f} {ratio:8.2f}", flush=True)
+                if ratio < target:
+                    missed.append(f"{name}, {processes} processes: {ratio:.2f} < {target}")
+        if server is not None:
+            server.cleanup()
+        for name, costs in releases(memory or disk).items():
+            first = costs[10]
+            told = ", ".join(f"{n}th {1e6 * t:.0f} us ({t / first:.2f})" for n, t in costs.items())
+            print(f"a release through the {name}: {told}")
+            if name == "ledger" and costs[10_000] > LATE * first:
+                missed.append(f"the 10,000th release: {costs[10_000] / first:.2f} > {LATE}")
+    finally:
+        shutil.rmtree(disk, ignore_errors=True)
+        if memory:
+            shutil.rmtree(memory, ignore_errors=True)
+    for miss in missed:
+        print(f"missed: {miss}", file=sys.stderr)
+    return bool(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
