@@ -72,6 +72,7 @@ gains: $(STAMP) ## expected losses against OpenDP's own mechanisms, exact and me
 
 bench: $(STAMP) ## release cost against OpenDP, same machine and run
 	$(BIN)/python tests/benchmarks/bench_release.py
+	$(BIN)/python tests/benchmarks/bench_ledger.py
 	$(BIN)/python tests/benchmarks/bench_people.py
 
 # Scripts that read data, and those that do not; each writes the page of its name.

@@ -120,6 +120,8 @@ def _print(advice: Advice) -> None:
         click.echo(f"  {best.note}")
     if advice.gaussian_from is not None:
         click.echo(f"of the noise added: use gaussian from {advice.gaussian_from} releases on")
+    if request.releases > 1:
+        click.echo("opendp-optimal budget keeps what they spend together, in a ledger")
 
 
 def _draw(advice: Advice, path: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from opendp_optimal.budget.ledger import Ledger, open_ledger
+from opendp_optimal.budget.ledger.chain import Amount, Kind
 from opendp_optimal.cli.terminal import (
     CommandGroup,
     json_option,
@@ -84,7 +85,7 @@ def log(name: str | None, address: str, as_json: bool) -> None:
             line["time"],
             line["name"],
             line["action"],
-            line["price"],
+            "" if line["price"] is None else str(line["price"]),
             line["note"],
         )
         for line in lines
@@ -153,11 +154,16 @@ def _lines(ledger: Ledger, name: str | None) -> list[dict[str, Any]]:
             "time": entry.time,
             "name": entry.name,
             "action": entry.action,
-            "price": str(kinds[entry.name].floats(entry.amount, up=True)),
+            "price": _price(kinds.get(entry.name), entry.amount),
             "note": entry.detail.get("note", ""),
         }
         for entry in ledger.log(name)
     ]
+
+
+def _price(kind: Kind | None, amount: Amount) -> Any:
+    """A limit or a price; nothing where a name has no budget."""
+    return None if kind is None else kind.floats(amount, up=True)
 
 
 def _draw(ledger: Ledger, name: str | None, path: str) -> None:
@@ -168,11 +174,13 @@ def _draw(ledger: Ledger, name: str | None, path: str) -> None:
 
     figure, (axis,) = new_figure(7.0, 4.0)
     for found in ledger.budgets(name):
-        spent, times, shares = 0, [], []
+        spent, shares = 0, []
+        times: list[datetime] = []
         for entry in ledger.log(found.name):
             if entry.action in ("create", "charge"):
                 spent += entry.amount.main if entry.action == "charge" else 0
-                times.append(datetime.fromisoformat(entry.time))
+                now = datetime.fromisoformat(entry.time)
+                times.append(max(now, times[-1]) if times else now)  # clocks may go back
                 shares.append(spent / found.limit.main)
         axis.step(times, shares, where="post", marker=".", label=found.name)
     axis.axhline(1.0, color="#888888", linewidth=1.0)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import random
+import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import click
 import numpy as np
 
+from opendp_optimal.budget.ledger import open_ledger
 from opendp_optimal.cli.plots import (
     draw_bars,
     draw_shapes,
@@ -28,6 +31,7 @@ from opendp_optimal.cli.terminal import (
     print_json,
     print_table,
 )
+from opendp_optimal.errors import BudgetError
 from opendp_optimal.known import expected_loss, gaussian_sigma
 from opendp_optimal.measure import dp
 from opendp_optimal.measure.noise import make_optimal_noise
@@ -110,6 +114,20 @@ def error(measurement: dp.Measurement, question: Question, repeats: int) -> floa
     return float(np.mean([np.abs(answer - truth) for answer in answers]))
 
 
+def spend(epsilon: float, delta: float) -> dict[str, int]:
+    """Charge the queries to a ledger that has room for all but the last; say how many were paid."""
+    paid = 0
+    with tempfile.TemporaryDirectory() as folder, open_ledger(f"{folder}/budgets.db") as ledger:
+        asked = questions()
+        room = len(asked) - 0.5
+        ledger.create("people", epsilon=room * epsilon, delta=min(0.5, room * delta))
+        for question in asked:
+            with suppress(BudgetError):
+                ledger.charge("people", epsilon=epsilon, delta=delta, note=question.name)
+                paid += 1
+    return {"paid": paid, "refused": len(asked) - paid}
+
+
 @click.command()
 @click.option("--epsilon", default=2.0, show_default=True, help="Privacy loss of each query.")
 @click.option("--delta", default=1e-6, show_default=True, help="Delta of each query.")
@@ -142,8 +160,11 @@ def demo(
             row[f"{name}_error"] = error(noise.measurement, question, repeats)
             row[f"{name}_expected"] = noise.expected
         rows.append(row)
+    ledger = spend(epsilon, delta)
     if as_json:
-        print_json({"epsilon": epsilon, "delta": delta, "loss": loss, "queries": rows})
+        print_json(
+            {"epsilon": epsilon, "delta": delta, "loss": loss, "queries": rows, "ledger": ledger}
+        )
     else:
         print_table(
             ["query", "truth", *NAMES],
@@ -158,7 +179,9 @@ def demo(
         click.echo(
             f"optimal {loss} noise: expected loss {figure(table.upper)}, no mechanism below "
             f"{figure_down(table.lower)} (certified gap {100 * table.gap:.2g} %)\n"
-            "counts are whole numbers: at small delta discrete Laplace noise is optimal for them"
+            "counts are whole numbers: at small delta discrete Laplace noise is optimal for them\n"
+            f"a ledger with room for all but one of the queries: {ledger['paid']} paid, "
+            f"{ledger['refused']} refused (opendp-optimal budget)"
         )
     if plot is not None:
         picture, (left, right) = new_figure(11.0, 4.2, columns=2)

@@ -61,7 +61,7 @@ def test_workers_spend_from_one_budget(tmp_path):
     answers, refused = [], []
 
     def client(number):
-        for turn in range(12):
+        for turn in range(8):
             key = f"?request=k{turn % 4}" if turn % 3 == 0 else ""
             found = ask(port, f"/total{key}")
             if found is None:
