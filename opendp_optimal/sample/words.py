@@ -17,7 +17,15 @@ try:  # The same kind of generator as OpenDP's own, ten times as fast as the ker
 except ImportError:  # pragma: no cover
     many_bytes = os.urandom
 
-__all__ = ["Source", "one_below", "one_word", "random_words", "secure_bytes", "uniform_below"]
+__all__ = [
+    "Source",
+    "one_below",
+    "one_word",
+    "random_words",
+    "secure_bytes",
+    "uniform_below",
+    "uniform_below_each",
+]
 
 Words = NDArray[np.uint64]
 Source = Callable[[int], bytes]
@@ -78,3 +86,19 @@ def uniform_below(bound: int, count: int, source: Source = secure_bytes) -> NDAr
         drawn[uneven] = random_words(len(uneven), source)
         uneven = uneven[drawn[uneven] > even]
     return (drawn % np.uint64(bound)).astype(np.int64)
+
+
+def uniform_below_each(bounds: Words, source: Source = secure_bytes) -> NDArray[np.int64]:
+    """Independent integers, each uniform on 0..bound-1 for its own bound.
+
+    :param bounds: 64-bit words in [1, 2^62]; the answer has their shape
+    """
+    flat = bounds.reshape(-1)
+    drawn = random_words(len(flat), source)
+    uneven = (np.uint64(0) - flat) % flat  # 2^64 modulo the bound
+    again = np.flatnonzero(drawn > ~uneven)
+    while len(again):
+        drawn = drawn.copy()
+        drawn[again] = random_words(len(again), source)
+        again = again[drawn[again] > ~uneven[again]]
+    return (drawn % flat).astype(np.int64).reshape(bounds.shape)

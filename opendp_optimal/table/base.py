@@ -19,7 +19,7 @@ from opendp_optimal.problem.base import Problem
 if TYPE_CHECKING:
     from opendp_optimal.table.files.container import Kind
 
-KINDS = ("noise", "bounded", "pair")
+KINDS = ("noise", "bounded", "pair", "radial")
 """Kinds of tables that are kept: each has a module of its name in ``table/files``."""
 
 

@@ -1,0 +1,57 @@
+"""From a staircase in floats to integer weights of its balls. Nothing here is a proof."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.certify.radial import MOST_STEPS, Staircase
+from opendp_optimal.errors import CertificateError
+
+__all__ = ["rounded_staircase"]
+
+_LEAST = 30
+"""Binary digits of the least weight that is kept: of the largest there are 62 at most."""
+_UP = 1 + 2.0**-44
+
+
+def rounded_staircase(epsilon: float, size: int, first: int, step: int) -> Staircase:
+    """Integer weights of balls of radius ``first + j step`` that fall as slowly as they must.
+
+    :param epsilon: what the density falls by, at most, from one ball to the next
+    :param size: of the vectors
+    :param first: radius of ball 0
+    :param step: between the radii
+    :raises CertificateError: if there are too many balls
+    """
+    top = max(0.0, size / epsilon - first / step)
+    reach = (8.0 * math.sqrt(size) + 40.0) / epsilon + 4
+    if reach > 4 * MOST_STEPS:
+        raise CertificateError("a staircase has too many steps")
+    ball = np.arange(max(0, math.floor(top - reach)), math.ceil(top + reach) + 1)
+    logs = size * np.log(first / step + ball) - epsilon * ball
+    shares = np.exp(logs - logs.max())
+    shares /= shares.sum()
+    used = np.flatnonzero(shares > 2.0 ** (_LEAST - 62))
+    start, end = int(ball[used[0]]), int(ball[used[-1]]) + 1
+    if end - start > MOST_STEPS:
+        raise CertificateError("a staircase has too many steps")
+    falls = [
+        math.exp(size * math.log1p(step / (first + j * step)) - epsilon) * _UP
+        for j in range(start, end + 1)
+    ]
+    again = math.ceil(falls[-1] * TOTAL)
+    if again >= TOTAL:
+        raise CertificateError("a staircase does not fall at its end")
+    weight = int(float(shares[used[0]]) * TOTAL)
+    while True:
+        weights = [weight]
+        for fall in falls[:-2]:
+            weights.append(math.ceil(weights[-1] * fall) + 1)
+        needed = math.ceil(weights[-1] * falls[-2] * _UP / (1 - again / TOTAL)) + 1
+        left = TOTAL - sum(weights)
+        if left >= needed:
+            return Staircase(first, step, start, np.array(weights, np.int64), left, again)
+        weight -= max(1, weight >> 34)

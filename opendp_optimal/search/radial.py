@@ -1,0 +1,150 @@
+"""From a privacy target to certified noise for vectors."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from opendp_optimal.certify.radial import LEAST_GRID, Decay, Staircase, decay_delta_up
+from opendp_optimal.errors import CertificateError, SolverError
+from opendp_optimal.exact.numbers import float_down
+from opendp_optimal.known.radial import best_decay, best_staircase, decay_delta
+from opendp_optimal.losses.base import Loss, loss_of
+from opendp_optimal.problem.radial import RadialProblem
+from opendp_optimal.round.radial import rounded_staircase
+from opendp_optimal.table import store as tables
+from opendp_optimal.table.radial import RadialTable
+
+__all__ = ["solve_radial"]
+
+_LATTICE = 1 << 10
+"""Lattice units in a sensitivity of a staircase."""
+_SCALE = 1 << 26
+"""Grid steps over which a decay falls by a factor e, at least."""
+_ATTEMPTS = 8
+
+
+def solve_radial(
+    epsilon: float,
+    delta: float,
+    size: int,
+    *,
+    norm: str = "l2",
+    loss: str | Loss = "l2",
+    integer_sensitivity: int | None = None,
+    cache: bool = True,
+    compute: bool = True,
+) -> RadialTable:
+    """The noise for vectors, falling with a norm, of least expected loss that was found.
+
+    Neighbours are at most a sensitivity of 1 apart in the norm. Pure noise is a staircase in the
+    norm; under l2 with a delta it may be exp(-c r - k r^2) in the length r, which has spherical
+    Laplace noise and Gaussian noise as its ends.
+
+    :param epsilon: privacy parameter; the guarantee holds for exactly this float
+    :param delta: privacy parameter; 0 gives pure noise
+    :param size: length of the vectors
+    :param norm: "l1", "l2" or "linf"
+    :param loss: "l1" or "l2": the sum over coordinates counts
+    :param integer_sensitivity: n for integers that move by up to n each (linf)
+    :param cache: look for the table on disk first, and keep it there
+    :param compute: False to take only what is stored; a ``LookupError`` says that there is none
+
+    >>> table = solve_radial(1.0, 1e-6, 10)
+    >>> round(table.upper, 1), table.shape
+    (92.0, 'decay')
+    >>> table.verify()
+    """
+    problem = RadialProblem(
+        epsilon=epsilon,
+        delta=delta,
+        size=size,
+        norm=norm,
+        loss=loss_of(loss),
+        integer_sensitivity=integer_sensitivity,
+    )
+    if cache or not compute:
+        stored: RadialTable | None = tables.load(problem, math.inf)
+        if stored is not None:
+            return stored
+    if not compute:
+        raise LookupError(f"no table is stored for {problem.describe()}")
+    found = [table for make in (_staircase, _pure_decay, _decay) if (table := make(problem))]
+    if not found:
+        raise SolverError(f"no certified table at {problem.describe()}")
+    best = min(found, key=lambda table: table.upper)
+    if cache:
+        tables.keep(best)
+    return best
+
+
+def _proved(problem: RadialProblem, law: Staircase | Decay) -> RadialTable | None:
+    try:
+        return RadialTable.proved(problem, law)
+    except CertificateError:
+        return None
+
+
+def _staircase(problem: RadialProblem) -> RadialTable | None:
+    """The staircase with the best first step."""
+    whole = problem.integer_sensitivity
+    _, gamma = best_staircase(problem.epsilon, problem.size, problem.power)
+    if whole is None:
+        step, firsts = _LATTICE, [max(1, round(gamma * _LATTICE))]
+    else:
+        step, near = 2 * whole, math.floor(gamma * whole)
+        firsts = sorted({2 * min(max(t, 0), whole - 1) + 1 for t in (near - 1, near, near + 1, 0)})
+    found = []
+    for first in firsts:
+        try:
+            law = rounded_staircase(problem.epsilon, problem.size, first, step)
+        except CertificateError:
+            continue
+        found.append(_proved(problem, law))
+    return min((t for t in found if t), key=lambda table: table.upper, default=None)
+
+
+def _fine(c: float, k: float, size: int) -> int:
+    """Grid steps in a sensitivity, so that a radius falls by e over many of them."""
+    steep = c + math.sqrt(2 * k * size)
+    return max(LEAST_GRID >> 12, 1 << math.ceil(math.log2(_SCALE * steep)))
+
+
+def _pure_decay(problem: RadialProblem) -> RadialTable | None:
+    """exp(-epsilon r), where a staircase would have too many steps."""
+    if problem.kind == "integer":
+        return None
+    law = Decay(problem.epsilon, 0.0, _fine(problem.epsilon, 0.0, problem.size))
+    return _proved(problem, law)
+
+
+def _decay(problem: RadialProblem) -> RadialTable | None:
+    """exp(-c r - k r^2), stretched until its proved delta fits."""
+    epsilon, delta, size = problem.epsilon, problem.delta, problem.size
+    if delta == 0 or problem.norm != "l2" or size < 2:
+        return None
+    _, c, k = best_decay(epsilon, delta, size, problem.power)
+    target = delta
+    for _ in range(_ATTEMPTS):
+        stretch = _stretch(c, k, size, epsilon, target)
+        law = Decay(c / stretch, k / stretch**2, _fine(c, k, size))
+        try:
+            spent = decay_delta_up(law, size, epsilon)
+        except CertificateError:
+            return None
+        if spent <= Fraction(delta):
+            return _proved(problem, law)
+        target = float_down(Fraction(target) * Fraction(delta) / spent) * (1 - 1e-7)
+    return None
+
+
+def _stretch(c: float, k: float, size: int, epsilon: float, delta: float) -> float:
+    """By how much noise must be stretched to spend so much, about."""
+    low, high = 1.0, 1.0 + 1e-9
+    while decay_delta(c / high, k / high**2, size, epsilon) > delta:
+        low, high = high, 1 + 4 * (high - 1)
+    for _ in range(30):
+        middle = (low + high) / 2
+        fits = decay_delta(c / middle, k / middle**2, size, epsilon) <= delta
+        low, high = (low, middle) if fits else (middle, high)
+    return high

@@ -1,0 +1,239 @@
+"""RadialTable: noise for vectors that falls with a norm, with the proofs that come with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from opendp_optimal.arrays import Integers
+from opendp_optimal.certify.radial import (
+    LEAST_GRID,
+    Decay,
+    Staircase,
+    decay_delta_up,
+    decay_loss_up,
+    prove_decay,
+    prove_staircase,
+    staircase_loss_up,
+)
+from opendp_optimal.errors import CertificateError
+from opendp_optimal.exact.numbers import exp_down, exp_up, float_up
+from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.problem.radial import RadialProblem
+from opendp_optimal.sample.balls import LONGEST
+from opendp_optimal.sample.radial import DecayRadii, ListedRadii, radial_vectors
+from opendp_optimal.table.base import Table
+
+__all__ = ["RadialTable"]
+
+_SAMPLE_GRID = 1 << 27
+
+
+@dataclass(frozen=True, eq=False)
+class RadialTable(Table):
+    """Noise for vectors whose density falls with a norm.
+
+    A table for real vectors has sensitivity 1 in its norm: it draws a radius, then a uniform point
+    of the ball of that radius. A table for integers under the linf norm draws integers.
+
+    :param problem: what was asked
+    :param law: how the radii are chosen: a staircase (pure), or a decay
+    :param upper: expected sum of the losses of all coordinates, rounded up
+    :param lower: a bound below that of every additive noise, rounded down; 0 where none is known
+    """
+
+    problem: RadialProblem
+    law: Staircase | Decay
+    upper: float
+    lower: float
+
+    @property
+    def size(self) -> int:
+        """Length of the vectors."""
+        return self.problem.size
+
+    @property
+    def norm(self) -> str:
+        """Of the sensitivity."""
+        return self.problem.norm
+
+    @property
+    def shape(self) -> str:
+        """ "staircase", "decay" or "gaussian"."""
+        if isinstance(self.law, Staircase):
+            return "staircase"
+        return "gaussian" if self.law.c == 0 else "decay"
+
+    @property
+    def pure(self) -> bool:
+        """Whether the noise needs no delta."""
+        return isinstance(self.law, Staircase) or self.law.k == 0 and self.law.c <= self.epsilon
+
+    def __eq__(self, other: object) -> bool:
+        """Equal content."""
+        if not isinstance(other, RadialTable):
+            return NotImplemented
+        same = self.problem.fingerprint == other.problem.fingerprint and self.law == other.law
+        return same and (self.upper, self.lower) == (other.upper, other.lower)
+
+    def __hash__(self) -> int:
+        """By problem and loss."""
+        return hash((self.problem.fingerprint, self.upper))
+
+    def __repr__(self) -> str:
+        """One line with the guarantee and the certified interval."""
+        return (
+            f"RadialTable({self.shape} in {self.norm}, size={self.size}, epsilon={self.epsilon}, "
+            f"delta={self.delta}, loss={self.loss.name}, upper={self.upper:.6g}, "
+            f"lower={self.lower:.6g})"
+        )
+
+    def _sizes(self) -> dict[str, Any]:
+        return {"norm": self.norm, "size": self.size, "shape": self.shape}
+
+    def verify(self) -> None:
+        """Repeat all proofs from the stored data alone; raises CertificateError if one fails."""
+        upper, lower = self._proved()
+        if type(self.upper) is not float or self.upper != upper:
+            raise CertificateError(f"upper ({self.upper}) is not the expected loss, rounded up")
+        if type(self.lower) is not float or self.lower != lower:
+            raise CertificateError(f"lower ({self.lower}) is not what is proved")
+
+    def _proved(self) -> tuple[float, float]:
+        problem, law = self.problem, self.law
+        if not isinstance(problem, RadialProblem) or not isinstance(law, Staircase | Decay):
+            raise CertificateError("a table has parts that are not its own")
+        if isinstance(law, Staircase):
+            prove_staircase(law, problem.size, problem.epsilon)
+            whole = problem.integer_sensitivity
+            if whole is not None and (law.step != 2 * whole or law.first % 2 == 0):
+                raise CertificateError("a table for integers has another lattice than the integers")
+        else:
+            if problem.kind == "integer":
+                raise CertificateError("a table for integers has real noise")
+            if law.k > 0 and problem.norm != "l2":
+                raise CertificateError("a decay with delta is proved in the norm l2 only")
+            prove_decay(law, problem.size, problem.epsilon, problem.delta)
+        return float_up(self._exact_loss(problem.power)), 0.0
+
+    def _exact_loss(self, power: int) -> Fraction:
+        problem, law = self.problem, self.law
+        if isinstance(law, Staircase):
+            whole = problem.kind == "integer"
+            return staircase_loss_up(law, problem.norm, problem.size, power, whole=whole)
+        return decay_loss_up(law, problem.norm, problem.size, power)
+
+    def mean_loss(self, loss: str | Loss) -> float:
+        """The expected sum of the losses of all coordinates, l1 or l2, rounded up."""
+        parsed = parse(loss)
+        if parsed.name not in ("l1", "l2"):
+            raise ValueError(f"loss ({loss!r}) must be l1 or l2 for vectors")
+        return float_up(self._exact_loss(int(parsed.power)))
+
+    @property
+    def least_grid(self) -> int:
+        """Grid steps that a sensitivity must have at least, for real noise."""
+        return self.law.fine if isinstance(self.law, Decay) else LEAST_GRID
+
+    def delta_at(self, epsilon: float, shift: float | Fraction | None = None) -> float:
+        """The privacy profile: a delta that is enough for this epsilon, rounded up.
+
+        :param epsilon: at least 0
+        :param shift: the distance of neighbours, as a part of the sensitivity; default: all of it
+        """
+        if not epsilon >= 0:
+            raise ValueError(f"epsilon ({epsilon}) must not be negative")
+        exact = Fraction(1) if shift is None else Fraction(shift)
+        if not 0 < exact <= 1:
+            raise ValueError(f"shift ({shift}) must be in (0, 1]")
+        return _delta_at(self, float(min(epsilon, 60.0)), exact)
+
+    def _of_pure(self, epsilon: float, shift: Fraction) -> float:
+        """What a pure guarantee alone proves: randomised response is the worst."""
+        most = Fraction(self.epsilon)
+        if isinstance(self.law, Decay):
+            # Grid steps are whole: a shift counts as up to a grid step more.
+            most = Fraction(self.law.c) * min(Fraction(1), shift + Fraction(1, self.law.fine))
+        if epsilon >= most:
+            return 0.0
+        odds = exp_up(most)
+        return min(1.0, float_up((odds - exp_down(Fraction(epsilon))) / (1 + exp_down(most))))
+
+    def draw(self, count: int, reach: int | None = None) -> Integers:
+        """Exact noise from the secure source: an array of vectors of integers.
+
+        :param count: how many vectors
+        :param reach: grid steps in a sensitivity, for real tables; the guarantee holds for whole
+            moves of up to so many. At least ``least_grid``; a staircase takes multiples of its
+            lattice
+        """
+        if count < 0:
+            raise ValueError(f"count ({count}) must not be negative")
+        problem, law = self.problem, self.law
+        radii: Callable[..., Integers]
+        if problem.kind == "integer":
+            if reach not in (None, problem.integer_sensitivity):
+                raise ValueError(f"reach ({reach}) must be {problem.integer_sensitivity}")
+            assert isinstance(law, Staircase)
+            radii = _listed(law, 1)
+            return radial_vectors("linf", radii, self.size, count, whole=True)
+        steps = _SAMPLE_GRID if reach is None else reach
+        if not self.least_grid <= steps <= 1 << 42:
+            raise ValueError(f"reach ({reach}) must be in [{self.least_grid}, 2^42]")
+        if isinstance(law, Staircase):
+            if steps % law.step:
+                raise ValueError(f"reach ({reach}) must be a multiple of {law.step}")
+            radii = _listed(law, steps // law.step)
+        else:
+            radii = _decaying(self.size, law, steps)
+        return radial_vectors(self.norm, radii, self.size, count)
+
+    def sample(self, count: int) -> Any:
+        """Noise at sensitivity 1 as floats (real tables), or integers (integer tables)."""
+        if self.kind == "integer":
+            return self.draw(count)
+        reach = max(_SAMPLE_GRID, self.least_grid)
+        return self.draw(count, reach) / reach
+
+    @staticmethod
+    def proved(problem: RadialProblem, law: Staircase | Decay) -> RadialTable:
+        """A table whose bounds follow from its law; everything is proved on the way."""
+        blank = RadialTable(problem, law, math.inf, 0.0)
+        upper, lower = blank._proved()
+        return replace(blank, upper=upper, lower=lower)
+
+    @staticmethod
+    def can_draw(norm: str, size: int) -> bool:
+        """Whether vectors of a length can be drawn in a norm, in reasonable time."""
+        return norm != "l2" or size <= LONGEST
+
+
+@lru_cache(maxsize=4096)
+def _delta_at(table: RadialTable, epsilon: float, shift: Fraction) -> float:
+    best = table._of_pure(epsilon, shift) if table.pure else 1.0
+    if epsilon >= table.epsilon:
+        best = min(best, table.delta)
+    law = table.law
+    if best > 0 and isinstance(law, Decay) and table.norm == "l2" and table.size > 1:
+        try:
+            best = min(best, float_up(decay_delta_up(law, table.size, epsilon, shift)))
+        except CertificateError:  # too small an epsilon for the grid: nothing is claimed
+            pass
+    return best
+
+
+@lru_cache(maxsize=256)
+def _listed(law: Staircase, scale: int) -> ListedRadii:
+    weights = np.append(law.weights, law.tail)
+    return ListedRadii(law.first, law.step, law.start, weights, law.again, scale)
+
+
+@lru_cache(maxsize=256)
+def _decaying(size: int, law: Decay, reach: int) -> DecayRadii:
+    return DecayRadii(size, Fraction(law.c) / reach, Fraction(law.k) / reach**2)
