@@ -16,6 +16,8 @@ coordinates x = r + r' and y = r' - r the density F(r) - e^epsilon F(r') is
 exp(-c x/2 - k (x^2 + y^2)/4) (e^(g y/2) - e^(epsilon - g y/2)), g = c + k x. Its positive part,
 integrated over y, is a convex function of g: chords over cells of x bound it from above.
 
+With c = 0 that is Gaussian noise: its coordinates are drawn as real Gaussian variables and rounded.
+
 Integrals, exponentials and powers are balls of Arb, which hold the true value.
 """
 
@@ -184,12 +186,13 @@ def staircase_loss_up(
     mean = (first * unit, second * unit**2)[power - 1] * Fraction(size, size + power)
     with _precision():
         found = _ball(mean) * _factor(norm, size, power)
-        # Rounded down to a grid of at least LEAST_GRID steps in a sensitivity.
-        return _up(_rounded(found, size, power, Fraction(1, LEAST_GRID)))
+        return _up(_rounded(found, size, power, Fraction(1, law.step * UNIT_STEPS)))
 
 
-LEAST_GRID = 1 << 20
-"""Real noise is drawn on grids at least as fine as this, in steps in a sensitivity."""
+UNIT_STEPS = 1 << 10
+"""Grid steps in a lattice unit of a staircase for real vectors, at least."""
+LEAST_GRID = 1 << 8
+"""Grid steps in a sensitivity of a decay, at least."""
 
 
 def _rounded(mean: arb, size: int, power: int, step: Fraction) -> arb:
@@ -250,7 +253,7 @@ def _check_decay(law: Decay, size: int) -> None:
         raise CertificateError("a decay is not given by two floats and an integer")
     if not (0 <= law.c < 1e6 and 0 <= law.k < 1e12 and law.c + law.k > 1e-9):
         raise CertificateError("the rates of a decay are out of range")
-    if not (LEAST_GRID >> 12 <= law.fine < 1 << 40 and 1 <= size <= MOST_SIZE):
+    if not (LEAST_GRID <= law.fine < 1 << 40 and 1 <= size <= MOST_SIZE):
         raise CertificateError("the grid or the length of a decay is out of range")
 
 
@@ -265,14 +268,26 @@ def decay_delta_up(
     :param distance: of neighbours, in sensitivities, in (0, 1]
     """
     _check_decay(law, size)
-    if size < 2:
+    if size < 2 and law.c > 0:
         raise CertificateError("the delta of a decay is proved for vectors of length 2 or more")
     if not 0 < epsilon < 64:
         raise CertificateError(f"epsilon ({epsilon}) must be in (0, 64)")
     with _precision():
         # A move of another length is a move of length 1 of noise in other units.
         far = _ball(distance)
+        if law.c == 0:
+            return _gaussian_up(_ball(law.k) * far * far, epsilon)
         return _delta_up(_ball(law.c) * far, _ball(law.k) * far * far, size, epsilon, law, distance)
+
+
+def _gaussian_up(k: arb, epsilon: float) -> Fraction:
+    """Delta of Gaussian noise exp(-k r^2) (Balle, Wang 2018, Theorem 8), which is drawn as it is."""
+    # With the scale sigma = 1 / sqrt(2 k): half = 1 / (2 sigma), shift = epsilon sigma.
+    half, shift = (k / 2).sqrt(), _ball(epsilon) / (2 * k).sqrt()
+    root = arb(2).sqrt()
+    first = ((shift - half) / root).erfc() / 2
+    second = _ball(epsilon).exp() * ((shift + half) / root).erfc() / 2
+    return min(Fraction(1), max(Fraction(0), _up(first - second)))
 
 
 def _delta_up(
@@ -302,7 +317,7 @@ def _far(c: float, k: float, size: int) -> int:
     def logs(r: float) -> float:
         return (size - 1) * math.log(r) - c * r - k * r * r
 
-    mode = max(2 * (size - 1) / (c + math.sqrt(c * c + 8 * k * (size - 1))), 1.0)
+    mode = max(_mode(c, k, size - 1), 1.0)
     high = 2 * mode + 2
     while logs(high) > logs(mode) - 2 * _DEEP:
         high *= 1.25
@@ -311,6 +326,11 @@ def _far(c: float, k: float, size: int) -> int:
         middle = (low + high) / 2
         low, high = (middle, high) if logs(middle) > logs(mode) - 2 * _DEEP else (low, middle)
     return math.ceil(high) + 2
+
+
+def _mode(c: float, k: float, exponent: int) -> float:
+    """Where r^exponent exp(-c r - k r^2) is largest."""
+    return 2 * exponent / (c + math.sqrt(c * c + 8 * k * exponent)) if exponent else 0.0
 
 
 def _tail(c: arb, k: arb, size: int, radius: int) -> arb:
@@ -330,8 +350,7 @@ def _mass(c: arb, k: arb, size: int, power: int, reach: int) -> arb:
     def at(r: acb, _: bool) -> acb:
         return r**exponent * (-(c_ + k_ * r) * r).exp()
 
-    c0, k0 = float(c), float(k)
-    mode = 2 * exponent / (c0 + math.sqrt(c0 * c0 + 8 * k0 * exponent)) if exponent else 0.0
+    mode = _mode(float(c), float(k), exponent)
     return _integral(at, [0.0, mode / 2, mode, 2 * mode, float(reach)], mode)
 
 

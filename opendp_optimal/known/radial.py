@@ -95,9 +95,12 @@ def best_staircase(epsilon: float, size: int, power: int) -> tuple[float, float]
     >>> round(best_staircase(1.0, 2, 2)[0], 3)
     5.956
     """
-    tried = [(staircase_moment(epsilon, size, power, g), g) for g in np.linspace(0.02, 1.0, 50)]
-    low = max(min(tried)[1] - 0.02, 1e-6)
-    high = min(min(tried)[1] + 0.02, 1.0)
+    places = np.concatenate([np.exp(-epsilon * np.linspace(1.0, 0.05, 20)), np.linspace(0.02, 1, 40)])
+    places.sort()
+    tried = [(staircase_moment(epsilon, size, power, g), g) for g in places.tolist()]
+    where = int(np.argmin([moment for moment, _ in tried]))
+    low = float(places[max(where - 1, 0)])
+    high = float(places[min(where + 1, len(places) - 1)])
     for _ in range(40):
         one, two = low + 0.382 * (high - low), low + 0.618 * (high - low)
         first = staircase_moment(epsilon, size, power, one)

@@ -8,17 +8,23 @@ from fractions import Fraction
 from opendp_optimal.certify.radial import LEAST_GRID, Decay, Staircase, decay_delta_up
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.exact.numbers import float_down
+from opendp_optimal.known.gaussian import gaussian_sigma
 from opendp_optimal.known.radial import best_decay, best_staircase, decay_delta
 from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.problem.radial import RadialProblem
 from opendp_optimal.round.radial import rounded_staircase
+from opendp_optimal.sample.balls import LONGEST
 from opendp_optimal.table import store as tables
 from opendp_optimal.table.radial import RadialTable
 
 __all__ = ["solve_radial"]
 
 _LATTICE = 1 << 10
-"""Lattice units in a sensitivity of a staircase."""
+"""Lattice units in the first step of a staircase, at least."""
+_FINEST = 1 << 26
+"""Lattice units in a sensitivity, at most."""
+_STEPLESS = 0.02
+"""Below this epsilon a staircase is hardly better than a decay, and long."""
 _SCALE = 1 << 26
 """Grid steps over which a decay falls by a factor e, at least."""
 _ATTEMPTS = 8
@@ -69,9 +75,12 @@ def solve_radial(
             return stored
     if not compute:
         raise LookupError(f"no table is stored for {problem.describe()}")
-    found = [table for make in (_staircase, _pure_decay, _decay) if (table := make(problem))]
+    ways = (_staircase, _pure_decay, _decay)
+    if not RadialTable.can_draw(norm, problem.size):
+        ways = (_decay,)
+    found = [table for make in ways if (table := make(problem))]
     if not found:
-        raise SolverError(f"no certified table at {problem.describe()}")
+        raise SolverError(f"no certified table at {problem.describe()}: the vectors are too long")
     best = min(found, key=lambda table: table.upper)
     if cache:
         tables.keep(best)
@@ -88,9 +97,12 @@ def _proved(problem: RadialProblem, law: Staircase | Decay) -> RadialTable | Non
 def _staircase(problem: RadialProblem) -> RadialTable | None:
     """The staircase with the best first step."""
     whole = problem.integer_sensitivity
+    if problem.epsilon < _STEPLESS and whole is None:
+        return None
     _, gamma = best_staircase(problem.epsilon, problem.size, problem.power)
     if whole is None:
-        step, firsts = _LATTICE, [max(1, round(gamma * _LATTICE))]
+        step = min(_FINEST, _LATTICE << max(0, math.ceil(-math.log2(gamma))))
+        firsts = [max(1, round(gamma * step))]
     else:
         step, near = 2 * whole, math.floor(gamma * whole)
         firsts = sorted({2 * min(max(t, 0), whole - 1) + 1 for t in (near - 1, near, near + 1, 0)})
@@ -107,7 +119,7 @@ def _staircase(problem: RadialProblem) -> RadialTable | None:
 def _fine(c: float, k: float, size: int) -> int:
     """Grid steps in a sensitivity, so that a radius falls by e over many of them."""
     steep = c + math.sqrt(2 * k * size)
-    return max(LEAST_GRID >> 12, 1 << math.ceil(math.log2(_SCALE * steep)))
+    return max(LEAST_GRID, 1 << math.ceil(math.log2(_SCALE * steep)))
 
 
 def _pure_decay(problem: RadialProblem) -> RadialTable | None:
@@ -121,8 +133,8 @@ def _pure_decay(problem: RadialProblem) -> RadialTable | None:
 def _decay(problem: RadialProblem) -> RadialTable | None:
     """exp(-c r - k r^2), stretched until its proved delta fits."""
     epsilon, delta, size = problem.epsilon, problem.delta, problem.size
-    if delta == 0 or problem.norm != "l2" or size < 2:
-        return None
+    if delta == 0 or problem.norm != "l2" or size < 2 or size > LONGEST:
+        return _gaussian(problem) if delta > 0 and problem.norm == "l2" else None
     _, c, k = best_decay(epsilon, delta, size, problem.power)
     target = delta
     for _ in range(_ATTEMPTS):
@@ -135,6 +147,17 @@ def _decay(problem: RadialProblem) -> RadialTable | None:
         if spent <= Fraction(delta):
             return _proved(problem, law)
         target = float_down(Fraction(target) * Fraction(delta) / spent) * (1 - 1e-7)
+    return None
+
+
+def _gaussian(problem: RadialProblem) -> RadialTable | None:
+    """Gaussian noise, for vectors of any length."""
+    sigma = gaussian_sigma(problem.epsilon, problem.delta)
+    for margin in (2.0**-40, 2.0**-30, 2.0**-20):
+        k = 0.5 / (sigma * (1 + margin)) ** 2
+        table = _proved(problem, Decay(0.0, k, _fine(0.0, k, 1)))
+        if table is not None:
+            return table
     return None
 
 

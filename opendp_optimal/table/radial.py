@@ -13,7 +13,7 @@ import numpy as np
 
 from opendp_optimal.arrays import Integers
 from opendp_optimal.certify.radial import (
-    LEAST_GRID,
+    UNIT_STEPS,
     Decay,
     Staircase,
     decay_delta_up,
@@ -23,17 +23,15 @@ from opendp_optimal.certify.radial import (
     staircase_loss_up,
 )
 from opendp_optimal.errors import CertificateError
-from opendp_optimal.exact.numbers import exp_down, exp_up, float_up
+from opendp_optimal.exact.numbers import exp_down, exp_up, float_down, float_up
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.problem.radial import RadialProblem
 from opendp_optimal.sample.balls import LONGEST
+from opendp_optimal.sample.integers import gaussian_integers
 from opendp_optimal.sample.radial import DecayRadii, ListedRadii, radial_vectors
 from opendp_optimal.table.base import Table
 
 __all__ = ["RadialTable"]
-
-_SAMPLE_GRID = 1 << 27
-
 
 @dataclass(frozen=True, eq=False)
 class RadialTable(Table):
@@ -139,7 +137,7 @@ class RadialTable(Table):
     @property
     def least_grid(self) -> int:
         """Grid steps that a sensitivity must have at least, for real noise."""
-        return self.law.fine if isinstance(self.law, Decay) else LEAST_GRID
+        return self.law.fine if isinstance(self.law, Decay) else self.law.step * UNIT_STEPS
 
     def delta_at(self, epsilon: float, shift: float | Fraction | None = None) -> float:
         """The privacy profile: a delta that is enough for this epsilon, rounded up.
@@ -183,13 +181,16 @@ class RadialTable(Table):
             assert isinstance(law, Staircase)
             radii = _listed(law, 1)
             return radial_vectors("linf", radii, self.size, count, whole=True)
-        steps = _SAMPLE_GRID if reach is None else reach
+        steps = self.least_grid if reach is None else reach
         if not self.least_grid <= steps <= 1 << 42:
             raise ValueError(f"reach ({reach}) must be in [{self.least_grid}, 2^42]")
         if isinstance(law, Staircase):
             if steps % law.step:
                 raise ValueError(f"reach ({reach}) must be a multiple of {law.step}")
             radii = _listed(law, steps // law.step)
+        elif law.c == 0:
+            rate = float_down(Fraction(law.k) / steps**2)
+            return gaussian_integers(rate, count * self.size).reshape(count, self.size)
         else:
             radii = _decaying(self.size, law, steps)
         return radial_vectors(self.norm, radii, self.size, count)
@@ -198,8 +199,7 @@ class RadialTable(Table):
         """Noise at sensitivity 1 as floats (real tables), or integers (integer tables)."""
         if self.kind == "integer":
             return self.draw(count)
-        reach = max(_SAMPLE_GRID, self.least_grid)
-        return self.draw(count, reach) / reach
+        return self.draw(count) / self.least_grid
 
     @staticmethod
     def proved(problem: RadialProblem, law: Staircase | Decay) -> RadialTable:
@@ -211,7 +211,7 @@ class RadialTable(Table):
     @staticmethod
     def can_draw(norm: str, size: int) -> bool:
         """Whether vectors of a length can be drawn in a norm, in reasonable time."""
-        return norm != "l2" or size <= LONGEST
+        return norm != "l2" or size <= 4 * LONGEST
 
 
 @lru_cache(maxsize=4096)
