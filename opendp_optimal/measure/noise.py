@@ -25,6 +25,7 @@ from opendp_optimal.measure.guarantee import (
 )
 from opendp_optimal.measure.release import grid_for, make_direct, releaser
 from opendp_optimal.measure.space import Space, space_of
+from opendp_optimal.measure.vector import VectorGuarantee, vector_guarantee
 from opendp_optimal.measure.waiting import defer, to_then
 from opendp_optimal.search import noise as engine
 from opendp_optimal.search.sizing import integer_sensitivity
@@ -120,6 +121,17 @@ def make_optimal_noise(
     ):
         raise ValueError(f"output_measure ({output_measure}) must go with d_out ({d_out!r})")
     epsilon, delta = target_of(d_out)
+    if space.vector:
+        parsed = parse(loss)
+
+        def scalar(design: Design) -> float:
+            unit = 1.0 if space.integer else float(design.sensitivity) ** max(1, parsed.power)
+            return _table(space, design, loss, gap, cache).upper * unit
+
+        best = vector_guarantee(space, d_in, epsilon, delta, parsed, changed, cache, scalar)
+        if best is not None:
+            record = record_text("make_optimal_noise", best.power, d_in, d_out)
+            return _measurement(input_domain, input_metric, best, d_out, record, profile=profile)
     design = design_for(space, d_in, epsilon, delta, changed)
     try:
         table = _table(space, design, loss, gap, cache)
@@ -198,7 +210,7 @@ def _guarantee(
 def _measurement(
     input_domain: dp.Domain,
     input_metric: dp.Metric,
-    guarantee: Guarantee,
+    guarantee: Guarantee | VectorGuarantee,
     d_out: Any,
     record: str,
     *,
@@ -223,7 +235,11 @@ def _measurement(
             return guarantee.pair(d)[0]
 
     space, table = guarantee.space, guarantee.table
-    release = releaser(space, table, guarantee.grid)
+    release = (
+        guarantee.release()
+        if isinstance(guarantee, VectorGuarantee)
+        else releaser(space, guarantee.table, guarantee.grid)
+    )
     made = make_measurement(
         input_domain, input_metric, measure, release, privacy_map, TO=space.output_type
     )

@@ -29,11 +29,11 @@ from opendp_optimal.arrays import Integers
 from opendp_optimal.budget.events import Profile
 from opendp_optimal.errors import SolverError
 from opendp_optimal.exact.numbers import exp_down, exp_up, float_down, float_up
-from opendp_optimal.known import Geometric, Laplace, expected_loss
+from opendp_optimal.known import Geometric, expected_loss
 from opendp_optimal.losses.base import Loss
-from opendp_optimal.measure.guarantee import coordinates, design_for
+from opendp_optimal.measure.guarantee import Design, coordinates, design_for
 from opendp_optimal.measure.release import Grid, releaser
-from opendp_optimal.measure.space import INTEGER_RANGES, Space
+from opendp_optimal.measure.space import Space
 from opendp_optimal.sample.balls import LARGEST_RADIUS
 from opendp_optimal.sample.integers import laplace_integers
 from opendp_optimal.search.radial import solve_radial
@@ -50,8 +50,8 @@ _SPARE = 1 << 16
 _LAPLACE_STEPS = 1 << 24
 """Grid steps in the scale of Laplace noise, at least."""
 _LARGEST_EPSILON = 60.0
-_MARGIN_OF_CHOICE = 1.05
-"""How much better scalar tables may be than their closed forms."""
+_WORTH_TRYING = 1.5
+"""How much better scalar tables may be than pure noise in closed form."""
 
 
 @dataclass(frozen=True)
@@ -191,11 +191,8 @@ def _laplace(
         bits -= 1
     reach = _grid_reach(space, size, distance, bits, "l1")
     rate = float_down(Fraction(epsilon) / reach)
-    unit = 2.0**-bits
-    law = Geometric(rate) if bits == 0 and space.integer else Laplace(rate / unit)
-    loss = law.moment(power) * (1.0 if bits == 0 and space.integer else 1.0)
-    name = "Laplace noise"
-    return VectorNoise(name, size, Grid(bits, 0, 1, reach), reach, size * loss, None, rate)
+    loss = size * Geometric(rate).moment(power) * 2.0 ** (-bits * power)
+    return VectorNoise("Laplace noise", size, Grid(bits, 0, 1, reach), reach, loss, None, rate)
 
 
 @lru_cache(maxsize=1024)
@@ -353,7 +350,6 @@ class VectorGuarantee:
     def release(self) -> Callable[[Any], Any]:
         """The function that adds the noise to vectors of the space."""
         ready: dict[int, Callable[[Any], Any]] = {}
-        kind = np.int64 if self.space.integer else np.float64
         empty = np.empty(0, _dtype(self.space.carrier))
 
         def function(data: Any) -> Any:
@@ -365,7 +361,6 @@ class VectorGuarantee:
                 ready[size] = releaser(self.space, noise, noise.grid)  # type: ignore[arg-type]
             return ready[size](data)
 
-        del kind
         return function
 
 
@@ -395,7 +390,8 @@ def vector_guarantee(
     delta: float,
     loss: Loss,
     changed: int | None,
-    cache: bool = True,
+    cache: bool,
+    scalar: Callable[[Design], float],
 ) -> VectorGuarantee | None:
     """The guarantee of the best noise for vectors; None where scalar tables are better.
 
@@ -406,6 +402,7 @@ def vector_guarantee(
     :param loss: that is minimised; its power counts
     :param changed: the most coordinates that can differ between neighbours, where known
     :param cache: whether tables are kept on disk
+    :param scalar: the expected loss of one coordinate with a table for a design
     """
     exact = _exactly(d_in)
     if exact == 0 or (space.integer and space.norm != "l2" and exact < 1):
@@ -428,7 +425,7 @@ def vector_guarantee(
         return guarantee
     unit = float(design.sensitivity)
     each = expected_loss("staircase", max(design.epsilon, 1e-4), 0.0, f"l{power}", unit=unit)
-    return None if noise.size * each < _MARGIN_OF_CHOICE * noise.expected else guarantee
+    if noise.size * each > _WORTH_TRYING * noise.expected:
+        return guarantee
+    return None if noise.size * scalar(design) < noise.expected else guarantee
 
-
-assert INTEGER_RANGES
