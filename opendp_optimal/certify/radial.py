@@ -23,6 +23,7 @@ Integrals, exponentials and powers are balls of Arb, which hold the true value.
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections.abc import Callable, Iterator
@@ -107,7 +108,7 @@ class Staircase(Frozen):
 
 @dataclass(frozen=True)
 class Decay:
-    """The density exp(-c r - k r^2), in sensitivities, on grids of ``fine`` steps or more in one."""
+    """The density exp(-c r - k r^2), in sensitivities, on grids of at least ``fine`` steps each."""
 
     c: float
     k: float
@@ -159,15 +160,13 @@ def _check_staircase(law: Staircase, size: int) -> None:
         raise CertificateError("the radii of a staircase are out of range")
     if not (1 <= len(array) <= MOST_STEPS and 1 <= size <= MOST_SIZE):
         raise CertificateError("a staircase is too long")
-    if int(array.min()) <= 0 or not (0 < law.tail and 0 < law.again < TOTAL):
+    if int(array.min()) <= 0 or not (law.tail > 0 and 0 < law.again < TOTAL):
         raise CertificateError("a staircase is not endless")
     if sum(array.tolist()) + law.tail != TOTAL:
         raise CertificateError(f"the weights of a staircase do not add up to {TOTAL}")
 
 
-def staircase_loss_up(
-    law: Staircase, norm: str, size: int, power: int, *, whole: bool
-) -> Fraction:
+def staircase_loss_up(law: Staircase, norm: str, size: int, power: int, *, whole: bool) -> Fraction:
     """The expected sum of |z_i|^power, from above; in sensitivities, for integers in ones.
 
     :param law: proved before
@@ -281,7 +280,7 @@ def decay_delta_up(
 
 
 def _gaussian_up(k: arb, epsilon: float) -> Fraction:
-    """Delta of Gaussian noise exp(-k r^2) (Balle, Wang 2018, Theorem 8), which is drawn as it is."""
+    """Delta of Gaussian noise exp(-k r^2), which is drawn as it is (Balle, Wang 2018)."""
     # With the scale sigma = 1 / sqrt(2 k): half = 1 / (2 sigma), shift = epsilon sigma.
     half, shift = (k / 2).sqrt(), _ball(epsilon) / (2 * k).sqrt()
     root = arb(2).sqrt()
@@ -314,6 +313,7 @@ def _delta_up(
 
 def _far(c: float, k: float, size: int) -> int:
     """A radius that the noise hardly ever exceeds, even by less than 1; a guess."""
+
     def logs(r: float) -> float:
         return (size - 1) * math.log(r) - c * r - k * r * r
 
@@ -366,7 +366,7 @@ def _integral(at: Callable[[acb, bool], acb], ends: list[Any], peak: float) -> a
     highest = abs(at(acb(arb(peak)), False).real.mid())
     close = highest * spread * arb(_TOLERANCE) * arb(2) ** -6
     total = arb(0)
-    for one, other in zip(places, places[1:]):
+    for one, other in itertools.pairwise(places):
         if one < other:
             part = acb.integral(at, acb(one), acb(other), rel_tol=_TOLERANCE, abs_tol=close)
             total += part.real
@@ -378,29 +378,38 @@ def _told(c: arb, k: arb, size: int, epsilon: arb, near: float, reach: int) -> a
     last = _ball(2 * reach + 1)
     edges = _edges(float(c), float(k), size, near, 2.0 * reach + 1)
     places = [arb(1), *(arb(e) for e in edges), last]
-    told = [_over_y(c + k * x, k, size, epsilon) for x in places]
-    c_, k_ = acb(c) / 2, acb(k) / 4
+    # Far out the squares of y are small beside those of x.
+    close = _mode(float(c), float(k), size) < 20
+    told = [_over_y(c + k * x, k, size, epsilon, closely=close) for x in places]
     total = arb(0)
-    for i, (low, high) in enumerate(zip(places, places[1:])):
+    for i, (low, high) in enumerate(itertools.pairwise(places)):
         (inner, squares), (outer, _) = told[i], told[i + 1]
         if not outer > 0:
             if outer.upper() > 0:
                 raise CertificateError("an integral of a decay cannot be bounded")
             continue
-        width = acb(high - low)
-        a, b = acb(low), acb(high)
-        h, h2, g = acb(inner), acb(squares), acb(outer)
-
-        def at(s: acb, _: bool, a=a, b=b, h=h, h2=h2, g=g, width=width) -> acb:  # type: ignore[no-untyped-def]
-            x = s.cosh()
-            chord = ((b - x) * h + (x - a) * g) / width
-            return (-(c_ + k_ * x) * x).exp() * s.sinh() ** (size - 2) * (x * x * chord - h2)
-
+        at = _chorded(c, k, size, (low, high), (inner, outer), squares)
         begin = low.acosh() if i else arb(0)
         end = high.acosh()
         peak = _outer_peak(float(c), float(k), size, float(begin), float(end))
         total += _integral(at, [begin, end], peak)
     return total
+
+
+def _chorded(
+    c: arb, k: arb, size: int, ends: tuple[arb, arb], told: tuple[arb, arb], squares: arb
+) -> Callable[[acb, bool], acb]:
+    """What is integrated over x = cosh s: a chord between the ends of a cell stands for the y."""
+    low, high, inner, outer = acb(ends[0]), acb(ends[1]), acb(told[0]), acb(told[1])
+    half, quarter, width, less = acb(c) / 2, acb(k) / 4, acb(ends[1] - ends[0]), acb(squares)
+
+    def at(s: acb, _: bool) -> acb:
+        x = s.cosh()
+        chord = ((high - x) * inner + (x - low) * outer) / width
+        weight = (-(half + quarter * x) * x).exp() * s.sinh() ** (size - 2)
+        return weight * (x * x * chord - less)
+
+    return at
 
 
 def _outer_peak(c: float, k: float, size: int, begin: float, end: float) -> float:
@@ -431,13 +440,17 @@ def _edges(c: float, k: float, size: int, epsilon: float, last: float) -> list[f
     dense = np.exp((logs - logs.max()) / 3) + 1e-9
     filled = np.cumsum(dense * np.gradient(x))
     places = np.interp(np.arange(1, _CELLS) / _CELLS, filled / filled[-1], x)
-    return sorted({first, *places.tolist()} - {1.0, last})
+    # What grows fast is not left to one long chord at the end.
+    end = float(places[-1])
+    beyond = [end + (end - first) * (2.0**i - 1) / 8 for i in range(1, 12)]
+    found = {first, *places.tolist(), *(place for place in beyond if place < last)}
+    return sorted(found - {1.0, last})
 
 
 _PLACES, _SHARES = np.polynomial.legendre.leggauss(24)
 
 
-def _over_y(g: arb, k: arb, size: int, epsilon: arb) -> tuple[arb, arb]:
+def _over_y(g: arb, k: arb, size: int, epsilon: arb, *, closely: bool) -> tuple[arb, arb]:
     """What tells neighbours apart, over y: from above; and y^2 times it, from below."""
     if g <= epsilon:
         return arb(0), arb(0)
@@ -463,6 +476,8 @@ def _over_y(g: arb, k: arb, size: int, epsilon: arb) -> tuple[arb, arb]:
     width = float(end) - a
     peak = a + min(width / 2, 2.0 / fall if fall > 0 else width / 2)
     told = _integral(at, [begin, end], peak)
+    if closely:
+        return told + rest, _integral(lambda z, _: at(z, _) * z.sin() ** 2, [begin, end], peak)
     return told + rest, told * (epsilon / g) ** 2
 
 

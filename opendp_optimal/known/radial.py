@@ -95,7 +95,9 @@ def best_staircase(epsilon: float, size: int, power: int) -> tuple[float, float]
     >>> round(best_staircase(1.0, 2, 2)[0], 3)
     5.956
     """
-    places = np.concatenate([np.exp(-epsilon * np.linspace(1.0, 0.05, 20)), np.linspace(0.02, 1, 40)])
+    places = np.concatenate(
+        [np.exp(-epsilon * np.linspace(1.0, 0.05, 20)), np.linspace(0.02, 1, 40)]
+    )
     places.sort()
     tried = [(staircase_moment(epsilon, size, power, g), g) for g in places.tolist()]
     where = int(np.argmin([moment for moment, _ in tried]))
@@ -167,7 +169,9 @@ def decay_delta(c: float, k: float, size: int, epsilon: float) -> float:
         logs = -c * x / 2 - k * x * x / 4 + (size - 2) * np.log(np.sinh(s)) + 2 * np.log(x)
         # What a neighbour's move can do at best there, to see where the integral lies.
         tell = np.minimum(epsilon / (c + k * x), 1.0)
-        return np.asarray(logs + (c + k * x) * tell / 2 + 0.5 * size * np.log1p(-tell * tell * 0.999))
+        return np.asarray(
+            logs + (c + k * x) * tell / 2 + 0.5 * size * np.log1p(-tell * tell * 0.999)
+        )
 
     low, high = _spread(outer(wide), wide)
     low = start if low <= float(wide[1]) else low

@@ -34,6 +34,7 @@ from opendp_optimal.losses.base import Loss
 from opendp_optimal.measure.guarantee import Design, coordinates, design_for
 from opendp_optimal.measure.release import Grid, releaser
 from opendp_optimal.measure.space import Space
+from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
 from opendp_optimal.sample.balls import LARGEST_RADIUS
 from opendp_optimal.sample.integers import laplace_integers
 from opendp_optimal.search.radial import solve_radial
@@ -78,7 +79,8 @@ class VectorNoise:
     def draw(self, size: int, steps: int = 1) -> Integers:
         """The noise of one vector, in grid steps."""
         assert (size, steps) == (self.size, 1)
-        return self.vectors(1)[0]
+        drawn: Integers = self.vectors(1)[0]
+        return drawn
 
     def vectors(self, count: int) -> Integers:
         """The noise of so many vectors, in grid steps."""
@@ -90,8 +92,17 @@ class VectorNoise:
         """A delta that is enough for an epsilon, at a part of the designed distance."""
         if self.table is not None:
             return self.table.delta_at(epsilon, share)
-        most = min(Fraction(1), share + Fraction(self.size, self.reach)) * self.reach
-        return _pure_delta(Fraction(self.rate) * most, epsilon)
+        return _pure_delta(Fraction(self.rate) * share * self.reach, epsilon)
+
+    @property
+    def norm(self) -> str:
+        """That moves are measured in."""
+        return "l1" if self.table is None else self.table.norm
+
+    def share(self, space: Space, distance: Fraction) -> Fraction:
+        """A distance between vectors of a space as a part of what the noise hides."""
+        moved = _grid_reach(space, self.size, distance, self.grid.bits, self.norm)
+        return min(Fraction(1), Fraction(moved, self.reach))
 
 
 def _pure_delta(pure: Fraction, epsilon: float) -> float:
@@ -139,9 +150,7 @@ def _log2(value: Fraction) -> float:
     return math.log2(value.numerator) - math.log2(value.denominator)
 
 
-def _radial(
-    space: Space, size: int, distance: Fraction, table: RadialTable
-) -> VectorNoise | None:
+def _radial(space: Space, size: int, distance: Fraction, table: RadialTable) -> VectorNoise | None:
     if table.kind == "integer":
         reach = table.problem.integer_sensitivity or 1
         return VectorNoise(_name(table), size, Grid(0, 0, 1, reach), reach, table.upper, table)
@@ -221,9 +230,11 @@ def best_noise(
         wanted.append(("l2", None))
     if space.integer and space.norm == "linf" and distance <= 1 << 30:
         wanted.append(("linf", int(distance)))
+    if size > LONGEST_DOMAIN or epsilon < MIN_EPSILON:
+        wanted = []
+    # Noise that is more private than asked for will do.
+    epsilon, delta = min(epsilon, MAX_EPSILON), delta if delta >= MIN_DELTA else 0.0
     for norm, whole in wanted:
-        if size > LONGEST_DOMAIN:
-            break
         try:
             table = solve_radial(
                 epsilon,
@@ -311,8 +322,7 @@ class VectorGuarantee:
         noise = self.only
         if noise is None or noise.table is not None or distance == self.distance:
             return self.epsilon, self.delta
-        bits = noise.grid.bits
-        moved = _grid_reach(self.space, noise.size, distance, bits, "l1")
+        moved = noise.share(self.space, distance) * noise.reach
         return min(self.epsilon, float_up(Fraction(noise.rate) * moved)), 0.0
 
     def curve(self, d_in: Any) -> Callable[[float], float]:
@@ -332,8 +342,7 @@ class VectorGuarantee:
                 known = min(known, _pure_delta(Fraction(stated), epsilon))
             if not inside or noise is None:
                 return known
-            # The grid's part of the reach counts for every move.
-            share = min(Fraction(1), distance / self.distance + Fraction(1, 1 << 12))
+            share = noise.share(self.space, distance)
             return min(known, noise.delta_at(min(epsilon, _LARGEST_EPSILON), share))
 
         return delta_of
@@ -421,11 +430,10 @@ def vector_guarantee(
     if moved is None or not known or noise is None:
         return guarantee if changed is None or moved is None else None
     design = design_for(space, d_in, epsilon, delta, changed)
-    if design.epsilon < 1e-4 or design.copies > noise.size and changed is None:
+    if design.epsilon < 1e-4 or (design.copies > noise.size and changed is None):
         return guarantee
     unit = float(design.sensitivity)
     each = expected_loss("staircase", max(design.epsilon, 1e-4), 0.0, f"l{power}", unit=unit)
     if noise.size * each > _WORTH_TRYING * noise.expected:
         return guarantee
     return None if noise.size * scalar(design) < noise.expected else guarantee
-

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, Self
 
+from opendp_optimal.checks import choice, finite, whole
+from opendp_optimal.errors import TableFormatError
 from opendp_optimal.losses.base import Loss, parse
-from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON, _number
-
-__all__ = ["LARGEST_SENSITIVITY", "LONGEST", "NORMS", "RadialProblem"]
+from opendp_optimal.problem.base import Problem
+from opendp_optimal.problem.noise import check_target
 
 NORMS = ("l1", "l2", "linf")
 LONGEST = 1 << 20
@@ -19,7 +19,7 @@ LARGEST_SENSITIVITY = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class RadialProblem:
+class RadialProblem(Problem):
     """Find noise for vectors, falling with a norm, of least expected loss.
 
     :param epsilon: privacy parameter, in [1e-4, 32]
@@ -39,25 +39,14 @@ class RadialProblem:
 
     def __post_init__(self) -> None:
         """Check arguments at the door."""
-        epsilon, delta = _number("epsilon", self.epsilon), _number("delta", self.delta)
-        if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
-            raise ValueError(
-                f"epsilon ({self.epsilon}) must be in [{MIN_EPSILON}, {MAX_EPSILON:g}]"
-            )
-        if not (delta == 0 or MIN_DELTA <= delta < 1):
-            raise ValueError(f"delta ({self.delta}) must be 0 or in [{MIN_DELTA}, 1)")
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", delta)
-        for name, most in (("size", LONGEST), ("integer_sensitivity", LARGEST_SENSITIVITY)):
-            value = getattr(self, name)
-            if value is None and name != "size":
-                continue
-            number = _number(name, value)
-            if not (1 <= number <= most and number == int(number)):
-                raise ValueError(f"{name} ({value!r}) must be an integer in [1, {most}]")
-            object.__setattr__(self, name, int(number))
-        if self.norm not in NORMS:
-            raise ValueError(f"norm ({self.norm!r}) must be one of {', '.join(NORMS)}")
+        for name in ("epsilon", "delta"):
+            object.__setattr__(self, name, finite(name, getattr(self, name)))
+        check_target(self.epsilon, self.delta)
+        object.__setattr__(self, "size", whole("size", self.size, most=LONGEST))
+        if self.integer_sensitivity is not None:
+            moved = whole("integer_sensitivity", self.integer_sensitivity, most=LARGEST_SENSITIVITY)
+            object.__setattr__(self, "integer_sensitivity", moved)
+        choice("norm", self.norm, NORMS)
         if not isinstance(self.loss, Loss) or self.loss.name not in ("l1", "l2"):
             raise ValueError(f"loss ({self.loss!r}) must be l1 or l2 for vectors")
         if self.integer_sensitivity is not None and self.norm != "linf":
@@ -76,19 +65,22 @@ class RadialProblem:
         """ "real" or "integer"."""
         return "real" if self.integer_sensitivity is None else "integer"
 
-    def describe(self) -> dict[str, object]:
+    def describe(self) -> dict[str, Any]:
         """The problem as plain values, in a fixed order."""
-        return {
-            "radial": self.norm,
-            "size": self.size,
-            "epsilon": self.epsilon.hex(),
-            "delta": self.delta.hex(),
-            "loss": self.loss.fingerprint,
-            "integer_sensitivity": self.integer_sensitivity,
-        }
+        plain = super().describe()
+        return {"radial": plain.pop("norm"), **plain}
 
-    @property
-    def fingerprint(self) -> str:
-        """The address of the problem's table: a digest of everything that was asked."""
-        text = json.dumps(self.describe(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+    @classmethod
+    def from_description(cls, described: dict[str, Any], loss: Loss | None = None) -> Self:
+        """The problem that :meth:`describe` described.
+
+        :param described: plain values
+        :param loss: the loss it must have
+        """
+        values = {k: v for k, v in described.items() if k not in ("radial", "loss")}
+        for name in ("epsilon", "delta"):
+            values[name] = float.fromhex(values[name])
+        found = cls(norm=described["radial"], loss=loss or parse(described["loss"]), **values)
+        if found.describe() != described:
+            raise TableFormatError("the problem in the file is not the one that was asked for")
+        return found

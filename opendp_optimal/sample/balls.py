@@ -36,6 +36,8 @@ _CLOSE = 2.0**-18
 """Far more than floats can be wrong by in a chance."""
 _NEAR = 2.0**-36
 """Far more than floats can be wrong by in a squared length, relative to it."""
+_LEAST_CELLS = 8
+"""Binary logarithm of the cells on each side of 0, at least."""
 _BATCH = 1 << 19
 """Coordinates that are proposed at once, about."""
 
@@ -57,9 +59,7 @@ def cube_points(widths: Integers, size: int, source: Source = secure_bytes) -> I
     return uniform_below_each(bounds, source) - (widths // 2)[:, None]
 
 
-def ball_points(
-    norm: str, radii: Integers, size: int, source: Source = secure_bytes
-) -> Integers:
+def ball_points(norm: str, radii: Integers, size: int, source: Source = secure_bytes) -> Integers:
     """Uniform points of real balls around 0, each coordinate rounded down to an integer.
 
     :param norm: "l1", "l2" or "linf"
@@ -126,7 +126,7 @@ class _Cells:
 
 @lru_cache(maxsize=64)
 def _cells(size: int) -> _Cells:
-    cells = 1 << max(8, math.ceil(math.log2(2.0 * size**1.5)))
+    cells = 1 << max(_LEAST_CELLS, math.ceil(math.log2(2.0 * size**1.5)))
     place = np.arange(cells) / cells
     heights = exp_many(0.5 * size * (1 - 2.0**-48) * place * place) + 2 * EXP_ERROR
     half = 1 << 61

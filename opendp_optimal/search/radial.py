@@ -75,9 +75,9 @@ def solve_radial(
             return stored
     if not compute:
         raise LookupError(f"no table is stored for {problem.describe()}")
-    ways = (_staircase, _pure_decay, _decay)
-    if not RadialTable.can_draw(norm, problem.size):
-        ways = (_decay,)
+    ways = [_decay]
+    if RadialTable.can_draw(norm, problem.size):
+        ways += [_staircase, _pure_decay]
     found = [table for make in ways if (table := make(problem))]
     if not found:
         raise SolverError(f"no certified table at {problem.describe()}: the vectors are too long")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from opendp_optimal.certify.radial import Decay, Staircase
-from opendp_optimal.errors import TableFormatError
-from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.losses.base import Loss
 from opendp_optimal.problem.radial import RadialProblem
 from opendp_optimal.table.files.container import Arrays, Header, Kind
 from opendp_optimal.table.radial import RadialTable
@@ -35,27 +32,14 @@ def _parts(table: RadialTable) -> tuple[Header, Arrays]:
 
 
 def _build(header: Header, arrays: Arrays, loss: Loss | None) -> RadialTable:
-    described = dict(header["problem"])
-    fields: dict[str, Any] = {
-        "epsilon": float.fromhex(described["epsilon"]),
-        "delta": float.fromhex(described["delta"]),
-        "size": described["size"],
-        "norm": described["radial"],
-        "integer_sensitivity": described["integer_sensitivity"],
-        "loss": parse(described["loss"]) if loss is None else loss,
-    }
-    problem = RadialProblem(**fields)
-    if problem.describe() != header["problem"]:
-        raise TableFormatError("the problem in the file is not the one that was asked for")
+    problem = RadialProblem.from_description(header["problem"], loss)
     law: Staircase | Decay
     if "staircase" in header:
         law = Staircase(weights=arrays["weights"], **header["staircase"])
     else:
         given = header["decay"]
         law = Decay(float.fromhex(given["c"]), float.fromhex(given["k"]), given["fine"])
-    return RadialTable(
-        problem, law, float.fromhex(header["upper"]), float.fromhex(header["lower"])
-    )
+    return RadialTable(problem, law, float.fromhex(header["upper"]), float.fromhex(header["lower"]))
 
 
 KIND: Kind[RadialTable] = Kind(
