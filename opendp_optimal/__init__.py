@@ -47,9 +47,11 @@ if TYPE_CHECKING:
     from opendp_optimal.search.bounded import solve_bounded as solve_bounded
     from opendp_optimal.search.channel import solve_channel as solve_channel
     from opendp_optimal.search.noise import solve as solve
+    from opendp_optimal.search.radial import solve_radial as solve_radial
     from opendp_optimal.table.bounded import BoundedTable as BoundedTable
     from opendp_optimal.table.channel import ChannelTable as ChannelTable
     from opendp_optimal.table.noise import NoiseTable as NoiseTable
+    from opendp_optimal.table.radial import RadialTable as RadialTable
 
 __version__ = "0.2.0"
 

@@ -57,10 +57,13 @@ def make_optimal_noise(
     privacy. On floats the noise is made for a distance that is larger than ``d_in`` by a part of
     2^-16, and the map answers ``d_out`` up to exactly that.
 
-    Scalars of any float or integer type with the absolute distance. Vectors where a proof exists:
-    when one coordinate moves (integers with ``d_in`` of 1, or ``changed=1``), integers with the
-    l1 or l2 distance (group privacy over unit steps), and at most ``changed`` coordinates (basic
-    composition).
+    Scalars of any float or integer type with the absolute distance; vectors of them with the l1,
+    l2 or linf distance. Vectors get the best of radial noise in a norm (staircases, and with a
+    delta exp(-c r - k r^2), which has Gaussian noise as one end), Laplace noise, and tables for
+    single coordinates where few of them move; ``measurement.guarantee.chosen`` says which. For
+    vectors the loss is the sum over coordinates. Where the domain does not fix the length, each
+    length is designed when it is first released. Beyond ``d_in`` the map of a vector measurement
+    answers by group privacy.
 
     :param input_domain: domain of the data; floats must exclude NaN.
     :param input_metric: ``absolute_distance`` for scalars; ``l1_distance``, ``l2_distance`` or

@@ -425,15 +425,16 @@ def vector_guarantee(
         distance = exact if space.integer else Fraction(float_up(exact * (1 + _MARGIN)))
     power = int(loss.power) or 1
     guarantee = VectorGuarantee(space, d_in, distance, epsilon, delta, power, cache)
-    known = changed is not None or (space.integer and space.norm != "linf")
     noise = guarantee.only
-    if moved is None or not known or noise is None:
-        return guarantee if changed is None or moved is None else None
-    design = design_for(space, d_in, epsilon, delta, changed)
-    if design.epsilon < 1e-4 or (design.copies > noise.size and changed is None):
+    if moved is None or (changed is None and not (space.integer and space.norm == "l1")):
         return guarantee
+    design = design_for(space, d_in, epsilon, delta, changed)
+    if design.epsilon < MIN_EPSILON:
+        return guarantee
+    if noise is None:  # the same tables for vectors of every length
+        return None
     unit = float(design.sensitivity)
-    each = expected_loss("staircase", max(design.epsilon, 1e-4), 0.0, f"l{power}", unit=unit)
+    each = expected_loss("staircase", design.epsilon, 0.0, f"l{power}", unit=unit)
     if noise.size * each > _WORTH_TRYING * noise.expected:
         return guarantee
     return None if noise.size * scalar(design) < noise.expected else guarantee

@@ -226,9 +226,10 @@ def test_bad_arguments(d_in: float, d_out: object, options: dict[str, object], w
         make_optimal_noise(*FLOAT, d_in, d_out, **options)  # type: ignore[arg-type]
 
 
-def test_a_budget_too_small_to_divide_is_named() -> None:
-    with pytest.raises(ValueError, match=r"d_out \(\(1.0, 1e-06\)\) divided by 100000: epsilon"):
-        make_optimal_noise(*COUNTS, 100_000, (1.0, 1e-6))
+def test_a_budget_too_small_to_divide_is_not_divided() -> None:
+    meas = make_optimal_noise(*COUNTS, 100_000, (1.0, 1e-6))
+    assert meas.map(100_000) == (1.0, 1e-6)
+    assert len(meas([1, 2, 3])) == 3
 
 
 def test_contrib_is_asked_for() -> None:
