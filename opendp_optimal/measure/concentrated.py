@@ -27,6 +27,7 @@ from opendp_optimal.measure.closed import (
 from opendp_optimal.measure.facts import Facts, record_text, remember
 from opendp_optimal.measure.release import make_direct, releaser
 from opendp_optimal.measure.space import space_of
+from opendp_optimal.measure.vector import VectorGuarantee
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_EPSILON
 
 __all__ = ["concentrated_noise", "pure_epsilon"]
@@ -123,6 +124,9 @@ def _target(d_out: Any, output_measure: dp.Measure) -> tuple[float, float]:
 
 def _table_loss(measurement: dp.Measurement) -> float:
     """The expected loss of a table's noise on one coordinate, in the data's own units."""
+    if isinstance(measurement.guarantee, VectorGuarantee):
+        best = measurement.guarantee.only
+        return math.inf if best is None else best.expected / best.size
     table, design = measurement.table, measurement.guarantee.design
     unit = 1.0 if table.kind == "integer" else float(design.sensitivity)
     return float(table.upper * unit**table.loss.power)
@@ -142,7 +146,11 @@ def _from_table(
         )
         return (cost, delta) if pair else cost
 
-    release = releaser(space, guarantee.table, guarantee.grid)
+    release = (
+        guarantee.release()
+        if isinstance(guarantee, VectorGuarantee)
+        else releaser(space, guarantee.table, guarantee.grid)
+    )
     made = make_measurement(
         measurement.input_domain,
         measurement.input_metric,
@@ -153,7 +161,7 @@ def _from_table(
     )
     stated = make_direct(made, space, release)
     stated.table, stated.guarantee = guarantee.table, guarantee
-    record = record_text(
-        "concentrated_noise", guarantee.table.problem.fingerprint, guarantee.d_in, rho, pair
-    )
+    vector = isinstance(guarantee, VectorGuarantee)
+    asked = guarantee.power if vector else guarantee.table.problem.fingerprint
+    record = record_text("concentrated_noise", asked, guarantee.d_in, rho, pair)
     return remember(stated, Facts(record, guarantee.law))
