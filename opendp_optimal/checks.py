@@ -12,21 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "chances",
-    "choice",
-    "finite",
-    "fraction",
-    "interval",
-    "matrix",
-    "moderate",
-    "point",
-    "positive",
-    "power_of_two",
-    "share",
-    "whole",
-]
-
 CLOSE = Fraction(1, 10**9)
 """How far chances given as floats may add up from 1; they are then divided by their exact sum."""
 

@@ -16,7 +16,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any
@@ -25,8 +25,6 @@ import pluggy
 
 from opendp_optimal import hookspecs
 from opendp_optimal.lazy import Late
-
-__all__ = ["Failure", "Plugin", "Plugins", "Registered", "discover", "enrol", "load_plugins"]
 
 OWN = "opendp-optimal"
 PREFIX = hookspecs.PROJECT + "_"
@@ -77,29 +75,28 @@ class Plugins:
     manager: pluggy.PluginManager
     found: tuple[Plugin, ...]
     failures: list[Failure] = field(default_factory=list)
-    _collected: dict[str, Mapping[str, Registered]] = field(default_factory=dict, repr=False)
 
-    @property
+    @cached_property
     def mechanisms(self) -> Mapping[str, Registered]:
         """Measurement constructors by name."""
         return self._collect("mechanisms", _mechanism)
 
-    @property
+    @cached_property
     def losses(self) -> Mapping[str, Registered]:
         """Named losses by name."""
         return self._collect("losses", _loss)
 
-    @property
+    @cached_property
     def tables(self) -> Mapping[str, Registered]:
         """Folders of tables, by their path."""
         return self._collect("tables", _directory)
 
-    @property
+    @cached_property
     def commands(self) -> Mapping[str, Registered]:
         """Commands of ``opendp-optimal`` by name."""
         return self._collect("commands", _command)
 
-    @property
+    @cached_property
     def candidates(self) -> Mapping[str, Registered]:
         """Functions that propose mechanisms to the advisor, by name."""
         return self._collect("candidates", _candidates)
@@ -107,14 +104,12 @@ class Plugins:
     def _collect(
         self, kind: str, check: Callable[..., tuple[str, Any]]
     ) -> Mapping[str, Registered]:
-        if kind not in self._collected:
-            accepted: dict[str, Registered] = {}
-            hook = f"{PREFIX}register_{kind}"
-            for plugin in self.found:
-                if hook in plugin.hooks:
-                    accepted.update(self._ask(plugin, hook, check, accepted))
-            self._collected[kind] = MappingProxyType(accepted)
-        return self._collected[kind]
+        accepted: dict[str, Registered] = {}
+        hook = f"{PREFIX}register_{kind}"
+        for plugin in self.found:
+            if hook in plugin.hooks:
+                accepted.update(self._ask(plugin, hook, check, accepted))
+        return MappingProxyType(accepted)
 
     def _ask(
         self,
