@@ -74,9 +74,10 @@ bench: $(STAMP) ## release cost against OpenDP, same machine and run
 	$(BIN)/python tests/benchmarks/bench_release.py
 	$(BIN)/python tests/benchmarks/bench_ledger.py
 	$(BIN)/python tests/benchmarks/bench_people.py
+	$(BIN)/python tests/benchmarks/bench_posterior.py
 
 # Scripts that read data, and those that do not; each writes the page of its name.
-FROM_DATA := fernandes.bayes_theorems liang.geo_figures selvi.naive_bayes selvi.coordinate_descent selvi.honest_budget
+FROM_DATA := fernandes.bayes_theorems liang.geo_figures posterior.table_posteriors selvi.naive_bayes selvi.coordinate_descent selvi.honest_budget
 FROM_THEORY := selvi.noise_tables selvi.noise_figures goel.multi_selection
 
 reproduce: $(addprefix page-,$(FROM_THEORY) $(FROM_DATA)) ## rewrite the pages of docs/reproduce; DATA=directory, QUICK=--quick for a trial

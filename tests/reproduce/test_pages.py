@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reproduce"
-PAPERS = ("fernandes", "goel", "liang", "selvi")
+PAPERS = ("fernandes", "goel", "liang", "posterior", "selvi")
 MADE = re.compile(r"^(FROM_DATA|FROM_THEORY) := (.*)$", re.MULTILINE)
 SCRIPTS = sorted(
     script

@@ -35,7 +35,7 @@ def known_total(released: Floats, total: float) -> Floats:
     flat = np.sort(released.ravel())[::-1]
     excess = (np.cumsum(flat) - total) / np.arange(1, flat.size + 1)
     last = int(np.flatnonzero(flat > excess)[-1])
-    return np.maximum(released - excess[last], 0.0)
+    return np.asarray(np.maximum(released - excess[last], 0.0))
 
 
 def oracle(true: Counts, released: Counts, epsilon: float) -> tuple[Floats, Floats]:

@@ -68,38 +68,58 @@ class Distributions:
         kept = self._kept
         return bin_chances(self.likelihood, self.edges, rows) if kept is None else kept[rows]
 
-    def blocks(self) -> Iterator[tuple[Integers, Floats]]:
-        """Yield positions of posteriors and their masses of the bins."""
-        size = max(1, BLOCK // (len(self.edges) - 1))
+    def parts(self) -> Iterator[tuple[Integers, Distributions, Floats]]:
+        """Yield positions of some posteriors, these alone, and their masses of the bins.
+
+        They keep only the bins that their observations can come from.
+        """
+        size = max(256, BLOCK // (len(self.edges) - 1))
+        radius = self.likelihood.windows.radius
         for start in range(0, len(self), size):
             at = np.arange(start, min(start + size, len(self)))
-            yield at, self._masses(at)
+            rows = self.seen[at]
+            centre = self.likelihood.centre[rows]
+            last = len(self.edges) - 1
+            low = np.searchsorted(self.edges, centre.min() - radius, side="right") - 1
+            high = np.searchsorted(self.edges, centre.max() + radius, side="right")
+            cut = slice(max(int(low), 0), min(max(int(high), 1), last))
+            cut = slice(min(cut.start, cut.stop - 1), cut.stop)
+            part = Distributions(
+                self.likelihood,
+                self.edges[cut.start : cut.stop + 1],
+                rows,
+                self.node[at],
+                self.priors[:, cut],
+                self.trust,
+            )
+            kept = self._kept
+            found = (
+                bin_chances(self.likelihood, part.edges, rows) if kept is None else kept[rows, cut]
+            )
+            yield at, part, part._masses(found)
 
-    def _masses(self, at: Integers) -> Floats:
-        rows = self.seen[at]
-        found = self.chances(rows)
-        out = found * self.priors[self.node[at]]
+    def _masses(self, found: Floats) -> Floats:
+        """Masses of the bins, for chances of the observations in each."""
+        out = found * self.priors[self.node]
         out /= out.sum(axis=1, keepdims=True)
         if self.trust < 1.0:
             alone = found * np.diff(self.edges)
-            far = np.iinfo(np.int64).max // 4
-            first, last = self.edges[0], self.edges[-1]
-            alone[:, 0] += self.likelihood.run(rows, np.int64(-far), first)
-            alone[:, -1] += self.likelihood.run(rows, last, np.int64(far))
+            far = np.int64(np.iinfo(np.int64).max // 4)
+            alone[:, 0] += self.likelihood.run(self.seen, -far, self.edges[0])
+            alone[:, -1] += self.likelihood.run(self.seen, self.edges[-1], far)
             alone /= alone.sum(axis=1, keepdims=True)
             out = self.trust * out + (1.0 - self.trust) * alone
         return np.asarray(out)
 
-    def _inside(self, at: Integers) -> tuple[Floats, Floats]:
+    def _inside(self) -> tuple[Floats, Floats]:
         """Means of t and t^2 in each bin, with t counted from the observation."""
-        rows = self.seen[at]
-        mass = self.likelihood.bins(rows, self.edges)
+        mass = self.likelihood.bins(self.seen, self.edges)
         middle = (self.edges[:-1] + self.edges[1:] - 1) / 2.0
-        away = middle - self.likelihood.centre[rows][:, None]
+        away = middle - self.likelihood.centre[self.seen][:, None]
         known = (mass > 0) & (np.diff(self.edges) > 1)
         safe = np.where(known, mass, 1.0)
         first, second = (
-            np.where(known, self.likelihood.bins(rows, self.edges, p) / safe, away**p)
+            np.where(known, self.likelihood.bins(self.seen, self.edges, p) / safe, away**p)
             for p in (1, 2)
         )
         return first, second
@@ -108,45 +128,34 @@ class Distributions:
     def moments(self) -> tuple[Floats, Floats]:
         """Means and standard deviations."""
         mean, deviation = np.empty(len(self)), np.empty(len(self))
-        for at, masses in self.blocks():
-            first, second = ((masses * each).sum(axis=1) for each in self._inside(at))
-            mean[at] = first + self.likelihood.centre[self.seen[at]]
+        for at, part, masses in self.parts():
+            first, second = ((masses * each).sum(axis=1) for each in part._inside())
+            mean[at] = first + self.likelihood.centre[part.seen]
             deviation[at] = np.sqrt(np.maximum(second - first**2, 0.0))
         return mean, deviation
 
     def quantiles(self, shares: Floats) -> Integers:
         """The least points with at least these shares of the mass at or below them.
 
-        :param shares: one for each column of the answer; or a row of them for each posterior
+        :param shares: one for each column of the answer
         """
-        wanted = np.atleast_2d(np.asarray(shares, dtype=np.float64))
-        out = np.empty((len(self), wanted.shape[1]), dtype=np.int64)
-        for at, masses in self.blocks():
+        out = np.empty((len(self), len(shares)), dtype=np.int64)
+        for at, part, masses in self.parts():
             summed = np.cumsum(masses, axis=1)
-            share = wanted[at] if len(wanted) > 1 else wanted
-            for column in range(wanted.shape[1]):
-                out[at, column] = self._quantile(at, masses, summed, share[:, column])
+            line = np.arange(len(at))
+            for column, share in enumerate(shares.tolist()):
+                reached = summed >= np.minimum(share, summed[:, -1:]) - _TINY
+                place = np.argmax(reached, axis=1)
+                wanted = np.full(len(at), share - _TINY)
+                out[at, column] = part._within(line, place, masses, summed, wanted)
         return out
 
-    def _quantile(self, at: Integers, masses: Floats, summed: Floats, share: Floats) -> Integers:
-        reached = summed >= np.minimum(share, summed[:, -1])[:, None] - _TINY
-        return self._within(
-            at, np.arange(len(at)), np.argmax(reached, axis=1), masses, summed, share - _TINY
-        )
-
     def _within(
-        self,
-        at: Integers,
-        line: Integers,
-        place: Integers,
-        masses: Floats,
-        summed: Floats,
-        share: Floats,
+        self, line: Integers, place: Integers, masses: Floats, summed: Floats, share: Floats
     ) -> Integers:
         """The least points of bins up to which shares of the mass lie.
 
-        :param at: the posteriors
-        :param line: their lines in the masses
+        :param line: which posteriors
         :param place: the bins
         :param masses: of the bins
         :param summed: the same, cumulated
@@ -154,7 +163,7 @@ class Distributions:
         """
         before = np.where(place > 0, summed[line, np.maximum(place - 1, 0)], 0.0)
         part = (share - before) / np.maximum(masses[line, place], 1e-300)
-        rows, low, high = self.seen[at], self.edges[place], self.edges[place + 1]
+        rows, low, high = self.seen[line], self.edges[place], self.edges[place + 1]
         need = part * self.likelihood.run(rows, low, high)
         first, last = low.copy(), high - 1
         while (first < last).any():
@@ -170,16 +179,15 @@ class Distributions:
         :param points: columns of points, a row for each posterior
         """
         out = np.empty(points.shape)
-        for at, masses in self.blocks():
-            summed = np.cumsum(masses, axis=1)
-            out[at] = self._below(at, masses, summed, points[at])
+        for at, part, masses in self.parts():
+            out[at] = part._below(masses, np.cumsum(masses, axis=1), points[at])
         return out
 
-    def _below(self, at: Integers, masses: Floats, summed: Floats, points: Integers) -> Floats:
+    def _below(self, masses: Floats, summed: Floats, points: Integers) -> Floats:
         last = len(self.edges) - 2
         place = np.clip(np.searchsorted(self.edges, points, side="right") - 1, 0, last)
-        line = np.arange(len(at))[:, None]
-        rows = self.seen[at][:, None]
+        line = np.arange(len(self))[:, None]
+        rows = self.seen[:, None]
         low, high = self.edges[place], self.edges[place + 1]
         whole = self.likelihood.run(rows, low, high)
         part = self.likelihood.run(rows, low, points + 1) / np.where(whole > 0, whole, 1.0)
@@ -193,14 +201,13 @@ class Distributions:
     def modes(self) -> Integers:
         """The likeliest points."""
         out = np.empty(len(self), dtype=np.int64)
-        low, high = self.edges[:-1], self.edges[1:]
         peak = self.likelihood.windows.chances.argmax(axis=1) - self.likelihood.windows.radius
-        for at, masses in self.blocks():
-            rows = self.seen[at]
-            top = self.likelihood.centre[rows] + peak[self.likelihood.shape[rows]]
+        for at, part, masses in self.parts():
+            low, high = part.edges[:-1], part.edges[1:]
+            top = self.likelihood.centre[part.seen] + peak[self.likelihood.shape[part.seen]]
             nearest = np.clip(top[:, None], low, high - 1)
-            whole = self.likelihood.bins(rows, self.edges)
-            there = self.likelihood.at(rows[:, None], nearest)
+            whole = self.likelihood.bins(part.seen, part.edges)
+            there = self.likelihood.at(part.seen[:, None], nearest)
             score = masses * np.where(whole > 0, there / np.where(whole > 0, whole, 1.0), 0.0)
             # The smallest of equally likely ones, whatever the rounding.
             best = np.argmax(score >= score.max(axis=1, keepdims=True) * (1 - 1e-9), axis=1)
@@ -208,22 +215,24 @@ class Distributions:
         return out
 
     def distances(self, points: Integers) -> Floats:
-        """Expected distances from points, one for each posterior."""
+        """Expected distances from points, one for each posterior.
+
+        :param points: the points
+        """
         out = np.empty(len(self))
-        low, high = self.edges[:-1], self.edges[1:]
-        for at, masses in self.blocks():
-            rows = self.seen[at][:, None]
-            point = points[at][:, None]
+        for at, part, masses in self.parts():
+            low, high = part.edges[:-1], part.edges[1:]
+            rows, point = part.seen[:, None], points[at][:, None]
             cut = np.clip(point + 1, low, high)
-            whole = self.likelihood.bins(rows[:, 0], self.edges)
+            whole = self.likelihood.bins(part.seen, part.edges)
             safe = np.where(whole > 0, whole, 1.0)
-            flat_low, flat_high = (low + cut - 1) / 2.0, (cut + high - 1) / 2.0
-            left = self.likelihood.run(rows, low, cut) / safe
             centre = self.likelihood.centre[rows]
+            left = self.likelihood.run(rows, low, cut) / safe
             near = self.likelihood.run(rows, low, cut, 1) / safe + (centre - point) * left
             right = self.likelihood.run(rows, cut, high) / safe
             far = self.likelihood.run(rows, cut, high, 1) / safe + (centre - point) * right
             share = (cut - low) / (high - low)
+            flat_low, flat_high = (low + cut - 1) / 2.0, (cut + high - 1) / 2.0
             flat = (point - flat_low) * share + (flat_high - point) * (1.0 - share)
             out[at] = (masses * np.where(whole > 0, far - near, flat)).sum(axis=1)
         return out
@@ -237,7 +246,7 @@ class Distributions:
         out = np.empty(len(of), dtype=np.int64)
         order = np.argsort(of, kind="stable")
         bounds = np.searchsorted(of[order], np.arange(len(self) + 1))
-        for at, masses in self.blocks():
+        for at, part, masses in self.parts():
             chosen = order[bounds[at[0]] : bounds[at[-1] + 1]]
             if len(chosen) == 0:
                 continue
@@ -248,5 +257,5 @@ class Distributions:
             share = np.minimum(uniforms[chosen], summed[line, -1] * (1 - 1e-12))
             place = np.searchsorted(moved, share + 2.0 * line) - line * masses.shape[1]
             place = np.clip(place, 0, masses.shape[1] - 1)
-            out[chosen] = self._within(at[line], line, place, masses, summed, share)
+            out[chosen] = part._within(line, place, masses, summed, share)
         return out

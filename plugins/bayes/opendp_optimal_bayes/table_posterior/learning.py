@@ -44,6 +44,7 @@ LEAST_STRUCTURED = 500
 MEASURABLE = 10.0
 """A total of fewer deviations of its noise is hardly measured."""
 _FAR = 20.0
+_DISTINCT = 4096
 
 
 def posterior(
@@ -149,7 +150,8 @@ def _free(observed: Observed, threshold: float | None) -> tuple[Distributions, P
         columns = columns / (_shown(observed, edges, threshold) @ columns)
     rows = _mixed(observed, edges, columns)
     spike = lattice.low is not None and threshold is None
-    fit = fit_prior(rows, observed.counts, spike=spike)
+    some, counts = _grouped(observed, edges)
+    fit = fit_prior(rows[some], counts, spike=spike)
     found = columns @ fit.weights
     found = found / found.sum()
     every = np.arange(len(likelihood))
@@ -160,12 +162,18 @@ def _free(observed: Observed, threshold: float | None) -> tuple[Distributions, P
 
 def _mixed(observed: Observed, edges: Integers, columns: Floats) -> Floats:
     """Chances of the distinct observations under each column."""
-    count = len(observed.likelihood)
-    out = np.empty((count, columns.shape[1]))
-    size = max(1, BLOCK // (len(edges) - 1))
-    for start in range(0, count, size):
-        at = np.arange(start, min(start + size, count))
-        out[at] = bin_chances(observed.likelihood, edges, at) @ columns
+    likelihood = observed.likelihood
+    radius = likelihood.windows.radius
+    out = np.zeros((len(likelihood), columns.shape[1]))
+    size = max(256, BLOCK // (len(edges) - 1))
+    for start in range(0, len(likelihood), size):
+        at = np.arange(start, min(start + size, len(likelihood)))
+        ends = likelihood.centre[at].min() - radius, likelihood.centre[at].max() + radius
+        low, high = np.searchsorted(edges, ends, side="right")
+        cut = slice(max(int(low) - 1, 0), min(int(high), len(edges) - 1))
+        if cut.start < cut.stop:
+            near = edges[cut.start : cut.stop + 1]
+            out[at] = bin_chances(likelihood, near, at) @ columns[cut]
     impossible = np.flatnonzero(~(out.max(axis=1) > 0))
     if len(impossible):
         cell = np.flatnonzero(observed.index == impossible[0])[0]
@@ -174,6 +182,31 @@ def _mixed(observed: Observed, edges: Integers, columns: Floats) -> Floats:
             "value within the bounds"
         )
     return out
+
+
+def _grouped(observed: Observed, edges: Integers) -> tuple[Integers, Floats]:
+    """Observations to fit a prior to, and how many cells each stands for.
+
+    Sums have nearly as many distinct values as cells. Where they are many, those that hardly any
+    part of a prior tells apart are taken together: quarters of a bin, eighths of the noise beyond
+    all bins.
+    """
+    seen = observed.likelihood
+    if len(seen) <= _DISTINCT or observed.lattice.whole or len(seen.windows.chances) > 1:
+        return np.arange(len(seen)), observed.counts
+    order = np.argsort(seen.centre, kind="stable")
+    centre = seen.centre[order]
+    place = np.searchsorted(edges, centre, side="right") - 1
+    inside = np.clip(place, 0, len(edges) - 2)
+    quarter = np.clip((centre - edges[inside]) * 4 // np.diff(edges)[inside], 0, 3)
+    step = max(1, int(observed.lattice.noise / 8.0))
+    below = np.maximum(edges[0] - centre, 0) // step
+    above = np.maximum(centre - edges[-1], 0) // step
+    _, first, sizes = np.unique(
+        4 * inside + quarter - below + above, return_index=True, return_counts=True
+    )
+    summed = np.add.reduceat(observed.counts[order], first)
+    return order[first + sizes // 2], summed
 
 
 def _summary(lattice: Lattice, edges: Integers, found: Floats) -> Prior:
