@@ -2,8 +2,8 @@
 
     python tests/benchmarks/bench_posterior.py [side]
 
-A square grid of counts in which neighbours are alike, released with geometric noise. Exits with 1 if
-medians, means and intervals of a million cells take more than 2 s of processor time without
+A square grid of counts in which neighbours are alike, released with geometric noise. Exits with 1
+if medians, means and intervals of a million cells take more than 2 s of processor time without
 structure, 10 s with neighbours, or 2 GiB of memory; or if the time is not linear in the number of
 distinct values.
 """

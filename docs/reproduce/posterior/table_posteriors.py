@@ -206,7 +206,8 @@ def maps(runs: Trials) -> list[str]:
     top = math.sqrt(float(np.quantile(true, 0.995)) + 1.0)
     for axis, (title, part) in zip(axes[0], parts.items(), strict=True):
         root = np.sign(part) * np.sqrt(np.abs(part))
-        axis.imshow(root.T, origin="lower", cmap="RdBu_r", vmin=-top, vmax=top, aspect="auto")
+        shades = {"cmap": "RdBu_r", "vmin": -top, "vmax": top, "interpolation": "none"}
+        axis.imshow(root.T, origin="lower", aspect="auto", **shades)
         axis.set_title(title, fontsize=9)
         axis.set_xticks([])
         axis.set_yticks([])
@@ -408,7 +409,7 @@ def main() -> None:
     for name in given.only or PARTS:
         heading, build = PARTS[name]
         alone = argparse.Namespace(**{**vars(given), "only": [name]})
-        body += [f"## {heading}", "", f"    {report.command(SCRIPT, alone)}{option}", ""]
+        body += [f"## {heading}", "", f"    {report.command(SCRIPT, alone)}", ""]
         body += [*build(runs), ""]
     spent = sum(each["seconds"] for each in runs.store.store.values())
     lines = ["# Posteriors of released tables", "", INTRODUCTION.replace("DRAWS", str(runs.draws))]
