@@ -9,6 +9,7 @@ from opendp_optimal.plugins import enrol
 if TYPE_CHECKING:
     from opendp_optimal.advisor.advice import Advice as Advice
     from opendp_optimal.advisor.advice import advise as advise
+    from opendp_optimal.advisor.epsilon import epsilon_for as epsilon_for
     from opendp_optimal.errors import CertificateError as CertificateError
     from opendp_optimal.errors import GapWarning as GapWarning
     from opendp_optimal.errors import SolverError as SolverError

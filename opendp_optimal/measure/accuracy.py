@@ -35,8 +35,6 @@ def accuracy(release: Any, alpha: float = 0.05) -> float:
     5.991
     """
     chance = share("alpha", alpha)
-    if not 0 < chance < 1:
-        raise ValueError(f"alpha ({alpha!r}) must be in (0, 1)")
     return within(law_of(_measurement(release), vectors=True), 1 - chance)
 
 

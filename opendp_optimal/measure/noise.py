@@ -15,6 +15,7 @@ from opendp_optimal.measure._opendp import (
     new_profile,
     require_features,
 )
+from opendp_optimal.measure.anatomy import spaces
 from opendp_optimal.measure.concentrated import concentrated_noise
 from opendp_optimal.measure.facts import Facts, digest_of, record_text, remember
 from opendp_optimal.measure.guarantee import (
@@ -40,8 +41,9 @@ def make_optimal_noise(
     input_domain: dp.Domain,
     input_metric: dp.Metric,
     d_in: float,
-    d_out: float | tuple[float, float],
+    d_out: float | tuple[float, float] | None = None,
     *,
+    like: Any = None,
     loss: LossLike = "l1",
     gap: float = 1e-3,
     changed: int | None = None,
@@ -72,6 +74,8 @@ def make_optimal_noise(
     :param d_out: ``(epsilon, delta)`` gives a measurement under
         ``approximate(max_divergence())``, a single epsilon gives pure differential privacy under
         ``max_divergence()``.
+    :param like: in place of ``d_out``, OpenDP's own noise, as ``dp.m.then_laplace(scale)``: what it
+        costs at ``d_in`` is what this one costs.
     :param loss: what to minimise: "l1", "l2", "pinball:0.9", a registered name, a ``Loss`` or a
         callable.
     :param gap: the largest acceptable relative gap between the loss and its proven lower bound.
@@ -99,6 +103,10 @@ def make_optimal_noise(
     """
     require_features("contrib")
     space = space_of(input_domain, input_metric)
+    if (d_out is None) == (like is None):
+        raise ValueError(f"give one of d_out ({d_out!r}) and like ({like!r})")
+    if like is not None:
+        d_out, output_measure = _price_of(like, input_domain, input_metric, d_in, output_measure)
     kind = "" if output_measure is None else str(output_measure.type)
     if kind.endswith(("ZeroConcentratedDivergence", "ZeroConcentratedDivergence>")):
         if profile:
@@ -145,6 +153,26 @@ def make_optimal_noise(
     guarantee = _guarantee(space, table, d_in, (epsilon, delta), changed)
     record = record_text("make_optimal_noise", table.problem.fingerprint, d_in, d_out, changed)
     return _measurement(input_domain, input_metric, guarantee, d_out, record, profile=profile)
+
+
+def _price_of(
+    like: Any,
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    d_in: Any,
+    output_measure: dp.Measure | None,
+) -> tuple[Any, dp.Measure]:
+    """What OpenDP's own noise costs at a distance, and in which measure of privacy."""
+    try:
+        native = (input_domain, input_metric) >> like
+    except TypeError:
+        native = None
+    if not isinstance(native, dp.Measurement):
+        raise ValueError(f"like ({like!r}) must be a then_ function of noise, with its scale")
+    measure = spaces(native)[2]
+    if output_measure not in (None, measure):
+        raise ValueError(f"output_measure ({output_measure}) must be that of like ({measure})")
+    return native.map(d_in), measure
 
 
 def noise_measurement(
@@ -254,7 +282,7 @@ def _measurement(
 
 
 then_optimal_noise = to_then(make_optimal_noise)
-make_optimal = defer(make_optimal_noise, "make_optimal", without=["profile"])
+make_optimal = defer(make_optimal_noise, "make_optimal", without=["like", "profile"])
 
 
 def target_of(d_out: Any) -> tuple[float, float]:

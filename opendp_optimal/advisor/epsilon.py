@@ -1,0 +1,84 @@
+"""epsilon_for: how much privacy an acceptable error needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from opendp_optimal import known
+from opendp_optimal.checks import finite, positive
+from opendp_optimal.exact.halving import least
+from opendp_optimal.losses.base import Loss, loss_of
+from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
+from opendp_optimal.search.noise import solve
+
+__all__ = ["epsilon_for"]
+
+_CLOSE = 1e-3
+_TRIES = 12
+_CANDIDATES = ("staircase", "laplace", "truncated_laplace", "tulap")
+
+
+def epsilon_for(
+    error: float,
+    *,
+    delta: float = 0.0,
+    sensitivity: float = 1.0,
+    loss: str | Loss | Callable[[float], float] = "l1",
+) -> float:
+    """Return the least epsilon that reaches an expected loss, within a part of 10^-3.
+
+    A certified table for the epsilon that is returned has at most this expected loss.
+
+    :param error: the largest acceptable expected loss, in the answer's own units
+    :param delta: the probability of a larger privacy loss
+    :param sensitivity: the largest change of the answer between neighbours
+    :param loss: of which the error is the expectation: "l1" for the absolute error
+    :raises ValueError: if no epsilon between 1e-4 and 32 reaches the error
+
+    >>> epsilon_for(1.0, sensitivity=1.0)
+    0.9627
+    """
+    parsed = loss_of(loss)
+    chance = finite("delta", delta)
+    if chance != 0 and not MIN_DELTA <= chance < 1:
+        raise ValueError(f"delta ({delta!r}) must be 0 or in [{MIN_DELTA}, 1)")
+    if not parsed.power:
+        raise ValueError(f"loss ({parsed.name}) must be l1, l2 or pinball: others do not scale")
+    wanted = positive("error", error) / positive("sensitivity", sensitivity) ** parsed.power
+
+    def about(epsilon: float) -> float:
+        return min(known.expected_loss(name, epsilon, chance, parsed) for name in _CANDIDATES)
+
+    def reached(epsilon: float) -> float:
+        return solve(epsilon, chance, loss=parsed, gap=_CLOSE / 2).upper
+
+    if about(MIN_EPSILON) <= wanted:
+        return MIN_EPSILON
+    guess = least(lambda e: about(e) <= wanted, MIN_EPSILON, MAX_EPSILON, close=1e-6)
+    high = _rounded(min(guess, MAX_EPSILON))
+    while reached(high) > wanted:
+        if high == MAX_EPSILON:
+            raise ValueError(
+                f"error ({error!r}) must be larger: no epsilon up to {MAX_EPSILON:g} reaches it at "
+                f"delta ({delta!r}) and sensitivity ({sensitivity!r})"
+            )
+        high = min(MAX_EPSILON, _rounded(high * (1 + 2 * _CLOSE)))
+    if chance == 0:
+        return high  # the staircase is optimal (Geng, Viswanath 2014)
+    # Certified tables may reach it earlier than what is known in closed form.
+    low, step = high, 2 * _CLOSE
+    for _ in range(_TRIES):
+        low = max(MIN_EPSILON, _rounded(high * (1 - step)))
+        if low >= high or reached(low) > wanted:
+            break
+        high, step = low, 2 * step
+    while low < high and (middle := _rounded((low + high) / 2)) not in (low, high):
+        low, high = (low, middle) if reached(middle) <= wanted else (middle, high)
+    return high
+
+
+def _rounded(epsilon: float) -> float:
+    """A number of four figures, rounded up."""
+    digits = 4 - math.ceil(math.log10(epsilon))
+    return math.ceil(epsilon * 10.0**digits - 1e-9) / 10.0**digits
