@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 FORMAT = "opendp-optimal-select/1"
@@ -65,7 +65,7 @@ class Request:
 
     def encode(self) -> bytes:
         """Return the message as JSON."""
-        return _encode("request", asdict(self), MAX_REQUEST_BYTES)
+        return _encode("request", vars(self), MAX_REQUEST_BYTES)
 
     @classmethod
     def decode(cls, data: bytes) -> Request:
@@ -118,7 +118,8 @@ class Response:
 
     def encode(self) -> bytes:
         """Return the message as JSON."""
-        return _encode("response", asdict(self), MAX_RESPONSE_BYTES)
+        answers = [vars(answer) for answer in self.answers]
+        return _encode("response", {"answers": answers}, MAX_RESPONSE_BYTES)
 
     @classmethod
     def decode(cls, data: bytes, *, k: int) -> Response:
