@@ -69,9 +69,9 @@ class Catalogue(Items):
 
     def __post_init__(self) -> None:
         """Check and sort the catalogue."""
-        values = _finite_array("positions", self.positions, dimensions=1)
+        values = finite_array("positions", self.positions, dimensions=1)
         object.__setattr__(self, "positions", values)
-        names = _distinct_items(self.items, values)
+        names = distinct_items(self.items, values)
         object.__setattr__(self, "items", names)
         order = np.argsort(values, kind="stable")
         object.__setattr__(self, "_order", order)
@@ -105,8 +105,8 @@ class Catalogue(Items):
         :param signals: what the clients sent
         :param offsets: where to look, relative to each signal
         """
-        values = _finite_array("signals", signals, dimensions=1)
-        steps = np.sort(_finite_array("offsets", offsets, dimensions=1))
+        values = finite_array("signals", signals, dimensions=1)
+        steps = np.sort(finite_array("offsets", offsets, dimensions=1))
         k = whole("k", steps.size, most=len(self))
         with np.errstate(over="ignore"):
             # Distances and targets may overflow to infinity at the far ends; order survives that.
@@ -180,10 +180,10 @@ class VectorCatalogue(Items):
 
     def __post_init__(self) -> None:
         """Check the points and build the tree."""
-        values = _finite_array("points", self.points, dimensions=2)
+        values = finite_array("points", self.points, dimensions=2)
         object.__setattr__(self, "points", values)
         names = range(len(values)) if self.items is None else self.items
-        object.__setattr__(self, "items", _distinct_items(names, values))
+        object.__setattr__(self, "items", distinct_items(names, values))
         object.__setattr__(self, "_tree", cKDTree(values))
 
     @property
@@ -213,8 +213,8 @@ class VectorCatalogue(Items):
         :param signals: one row of coordinates per client
         :param offsets: one row of coordinates per answer, relative to each signal
         """
-        values = _finite_array("signals", signals, dimensions=2)
-        steps = _finite_array("offsets", offsets, dimensions=2)
+        values = finite_array("signals", signals, dimensions=2)
+        steps = finite_array("offsets", offsets, dimensions=2)
         for name, array in (("signals", values), ("offsets", steps)):
             if array.shape[1] != self.dimension:
                 raise ValueError(
@@ -234,7 +234,13 @@ class VectorCatalogue(Items):
         return np.asarray(found)
 
 
-def _finite_array(name: str, values: ArrayLike, *, dimensions: int) -> FloatArray:
+def finite_array(name: str, values: ArrayLike, *, dimensions: int) -> FloatArray:
+    """Return a copy of an array of finite numbers, or raise.
+
+    :param name: what to call it in the message
+    :param values: anything that numpy takes
+    :param dimensions: how many it must have
+    """
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -248,7 +254,12 @@ def _finite_array(name: str, values: ArrayLike, *, dimensions: int) -> FloatArra
     return array
 
 
-def _distinct_items(items: Sequence[Hashable] | None, values: FloatArray) -> Sequence[Hashable]:
+def distinct_items(items: Sequence[Hashable] | None, values: FloatArray) -> Sequence[Hashable]:
+    """Return the items, one for each of the values, or raise.
+
+    :param items: distinct and hashable; None for the values themselves
+    :param values: where they are
+    """
     names: Sequence[Hashable] = values.tolist() if items is None else items
     if len(names) != len(values):
         raise ValueError(f"items ({len(names)} of them) must be one per position ({len(values)})")

@@ -18,7 +18,14 @@ import opendp.prelude as dp
 from numpy.typing import ArrayLike
 
 from opendp_optimal.extend import Space, positive, postprocess, space_of, to_then, whole
-from opendp_optimal_select.catalogue import FARTHEST, IndexArray, Items, VectorCatalogue
+from opendp_optimal_select.catalogue import (
+    FARTHEST,
+    IndexArray,
+    Items,
+    VectorCatalogue,
+    distinct_items,
+    finite_array,
+)
 from opendp_optimal_select.noise import FloatArray, GaussianNoise
 from opendp_optimal_select.placement import lloyd_offsets, quantile_offsets
 
@@ -89,9 +96,9 @@ class FeatureSpace(Items):
 
     def __post_init__(self) -> None:
         """Fit the projection on the catalogue and index the projected items."""
-        full = VectorCatalogue(self.points, self.items)
-        points = np.asarray(full.points)
-        directions = whole("directions", self.directions, most=full.dimension)
+        points = finite_array("points", self.points, dimensions=2)
+        items = distinct_items(range(len(points)) if self.items is None else self.items, points)
+        directions = whole("directions", self.directions, most=points.shape[1])
         centre = points.mean(axis=0)
         covariance = (points - centre).T @ (points - centre)
         vectors = np.linalg.eigh(covariance)[1][:, ::-1][:, :directions].T
@@ -99,10 +106,10 @@ class FeatureSpace(Items):
         largest = np.abs(vectors).argmax(axis=1)
         vectors = vectors * np.sign(vectors[np.arange(directions), largest])[:, None]
         object.__setattr__(self, "points", points)
-        object.__setattr__(self, "items", full.items)
+        object.__setattr__(self, "items", items)
         object.__setattr__(self, "centre", centre)
         object.__setattr__(self, "projection", vectors)
-        projected = VectorCatalogue(self.project(points), full.items)
+        projected = VectorCatalogue(self.project(points), items)
         object.__setattr__(self, "projected", projected)
 
     def position(self, index: int) -> list[float]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import http.client
 import logging
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -76,14 +75,11 @@ def application(server: Server, *, read_seconds: float = READ_SECONDS) -> Starle
         logger.error("request failed", exc_info=error)
         return reply(500, encode_error("internal error"))
 
-    handlers: dict[
-        type[Exception], Callable[[starlette.requests.Request, Exception], Awaitable[Response]]
-    ] = {Exception: failed}
     routes = [
         Route("/select", select, methods=["POST"]),
         Route("/health", health, methods=["GET"]),
     ]
-    return Starlette(routes=routes, exception_handlers=handlers)
+    return Starlette(routes=routes, exception_handlers={Exception: failed})
 
 
 async def _read(request: starlette.requests.Request) -> bytes:
