@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from opendp_optimal.testing.distinguish import Event, learn, suggested
-from opendp_optimal.testing.features import Outputs, features
+from opendp_optimal.testing.distinguish import Event, Outputs, features, learn, suggested
 from opendp_optimal.testing.repeats import repeats
 
 __all__ = ["AuditResult", "audit"]

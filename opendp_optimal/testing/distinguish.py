@@ -1,22 +1,19 @@
-"""Events that may tell two neighbours apart: learnt from draws, or suggested by a table."""
+"""What tells two neighbours apart: features of outputs, and events learnt or from a table."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from opendp_optimal.arrays import Floats
+from opendp_optimal.arrays import Booleans, Floats, Integers
 from opendp_optimal.table import NoiseTable
-from opendp_optimal.testing.features import Outputs
 
-Mask = NDArray[np.bool_]
-
+_MOST_COORDINATES = 8
 _BINS = (2, 8, 32, 128, 512)
 _COMMON = 64
 _KEPT = 4
@@ -24,11 +21,84 @@ _CAUTION = (0.0, 1.0, 2.5)
 
 
 @dataclass(frozen=True)
+class Outputs:
+    """Draws from one input, as columns of numbers under a name each; ``labels`` for the rest."""
+
+    columns: dict[str, Floats]
+    labels: tuple[str, ...] | None
+
+    def head(self, count: int) -> Outputs:
+        """The first draws: those that teach."""
+        return self._part(slice(0, count))
+
+    def tail(self, count: int) -> Outputs:
+        """The draws after those: the ones that count."""
+        return self._part(slice(count, 2 * count))
+
+    def _part(self, part: slice) -> Outputs:
+        columns = {name: column[part] for name, column in self.columns.items()}
+        return Outputs(columns, None if self.labels is None else self.labels[part])
+
+
+def features(outputs: Sequence[Any]) -> Outputs:
+    """Turn outputs into columns.
+
+    >>> sorted(features([0.5, 3.0]).columns)
+    ['lowest bit', 'value']
+    >>> features(["a", "b"]).labels
+    ("'a'", "'b'")
+    """
+    array = _numbers(outputs)
+    if array is None:
+        return Outputs({}, tuple(repr(output) for output in outputs))
+    columns: dict[str, Floats] = {}
+    if array.ndim == 1:
+        _add(columns, "", array)
+    else:
+        flat = array.reshape(len(array), -1)
+        for i in range(min(flat.shape[1], _MOST_COORDINATES)):
+            _add(columns, f" {i}", flat[:, i])
+        with np.errstate(all="ignore"):
+            columns["sum"] = flat.sum(axis=1)
+    return Outputs(columns, None)
+
+
+def _numbers(outputs: Sequence[Any]) -> Floats | None:
+    try:
+        array = np.asarray(outputs)
+    except ValueError:  # ragged
+        return None
+    if array.dtype.kind not in "iufb":
+        return None
+    return array.astype(np.float64)
+
+
+def _add(columns: dict[str, Floats], suffix: str, values: Floats) -> None:
+    columns["value" + suffix] = values
+    if np.any(values != np.rint(values)):
+        columns["lowest bit" + suffix] = lowest_bit(values)
+
+
+def lowest_bit(values: Floats) -> Floats:
+    """The exponent of the lowest bit set in each float; 2000 for 0, 3000 for what is not finite.
+
+    >>> lowest_bit(np.array([3.0, 0.5, 0.0, 5e-324])).tolist()
+    [0.0, -1.0, 2000.0, -1074.0]
+    """
+    finite = np.isfinite(values)
+    part, exponent = np.frexp(np.where(finite, values, 0.0))
+    whole = np.abs(part * 2.0**53).astype(np.int64)
+    low = whole & -whole
+    places = np.log2(np.maximum(low, 1).astype(np.float64)) - 53 + exponent
+    return np.where(finite, np.where(whole == 0, 2000.0, places), 3000.0)
+
+
+@dataclass(frozen=True)
 class Event:
     """A set of outputs: in words, and as a function on draws."""
 
     words: str
-    holds: Callable[[Outputs], Mask]
+    holds: Callable[[Outputs], Booleans]
 
 
 def learn(here: Outputs, there: Outputs, epsilon: float) -> list[Event]:
@@ -56,7 +126,7 @@ class _Partition:
 
     words: str
     count: int
-    codes: Callable[[Outputs], NDArray[np.int64]]
+    codes: Callable[[Outputs], Integers]
 
 
 def _intervals(name: str, pooled: Floats, bins: int) -> _Partition:
@@ -67,7 +137,7 @@ def _intervals(name: str, pooled: Floats, bins: int) -> _Partition:
     else:
         edges = values
 
-    def codes(outputs: Outputs) -> NDArray[np.int64]:
+    def codes(outputs: Outputs) -> Integers:
         column = outputs.columns[name]
         return np.searchsorted(edges, np.where(np.isnan(column), np.inf, column)).astype(np.int64)
 
@@ -78,7 +148,7 @@ def _repeated(name: str, pooled: Floats) -> _Partition:
     values, counts = np.unique(pooled, return_counts=True)
     often = np.sort(values[np.argsort(-counts, kind="stable")][:_COMMON])
 
-    def codes(outputs: Outputs) -> NDArray[np.int64]:
+    def codes(outputs: Outputs) -> Integers:
         column = outputs.columns[name]
         place = np.minimum(np.searchsorted(often, column), len(often) - 1)
         return np.where(often[place] == column, place, len(often)).astype(np.int64)
@@ -91,7 +161,7 @@ def _labels(here: Outputs, there: Outputs) -> _Partition:
     for label in (here.labels or ()) + (there.labels or ()):
         number.setdefault(label, len(number))
 
-    def codes(outputs: Outputs) -> NDArray[np.int64]:
+    def codes(outputs: Outputs) -> Integers:
         return np.array([number.get(v, len(number)) for v in outputs.labels or ()], np.int64)
 
     return _Partition("output", len(number) + 1, codes)
@@ -119,9 +189,9 @@ def _rate(
     return out
 
 
-def _member(parts: _Partition, chosen: Mask) -> Callable[[Outputs], Mask]:
-    def holds(outputs: Outputs) -> Mask:
-        inside: Mask = chosen[parts.codes(outputs)]
+def _member(parts: _Partition, chosen: Booleans) -> Callable[[Outputs], Booleans]:
+    def holds(outputs: Outputs) -> Booleans:
+        inside: Booleans = chosen[parts.codes(outputs)]
         return inside
 
     return holds
@@ -157,15 +227,15 @@ def suggested(table: Any, x: Any, x_prime: Any, epsilon: float, unit: float) -> 
     ]
 
 
-def _offsets(words: str, radius: int, x: float, width: float, chosen: Mask) -> Event:
-    def holds(outputs: Outputs) -> Mask:
+def _offsets(words: str, radius: int, x: float, width: float, chosen: Booleans) -> Event:
+    def holds(outputs: Outputs) -> Booleans:
         if "value" not in outputs.columns:
             return np.zeros(len(next(iter(outputs.columns.values()), np.zeros(0))), np.bool_)
         with np.errstate(all="ignore"):
             place = np.rint((outputs.columns["value"] - x) / width) + radius
         inside = np.isfinite(place) & (place >= 0) & (place <= 2 * radius)
         index = np.where(inside, place, 2 * radius + 1).astype(np.int64)
-        hit: Mask = chosen[index]
+        hit: Booleans = chosen[index]
         return hit
 
     return Event(words, holds)

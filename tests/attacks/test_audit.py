@@ -12,7 +12,7 @@ from scipy import stats
 
 from opendp_optimal.testing import AuditResult, audit
 from opendp_optimal.testing.audit import clopper_high, clopper_low
-from opendp_optimal.testing.features import features, lowest_bit
+from opendp_optimal.testing.distinguish import features, lowest_bit
 from opendp_optimal.testing.repeats import repeats
 from tests.attacks.mechanisms import cases
 from tests.attacks.planted import honest, planted
