@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from opendp_optimal.budget.ledger import Ledger, open_ledger
-from opendp_optimal.budget.ledger.chain import Amount, Kind
+from opendp_optimal.budget.ledger.chain import Entry, Kind
 from opendp_optimal.cli.terminal import (
     CommandGroup,
     json_option,
@@ -138,7 +138,10 @@ def _print_budgets(ledger: Ledger, name: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"generation": ledger.generation, "budgets": told})
         return
-    if not told:
+    people = sorted({entry.name for entry in ledger.log(name) if entry.action == "columns"})
+    if people:
+        note(f"kept in columns, see budget log: {', '.join(people)}")
+    elif not told:
         note("no budgets yet: opendp-optimal budget create NAME --epsilon 1")
     rows = [
         [str(one[key]) for key in ("name", "kind", "limit", "spent", "remaining")] for one in told
@@ -154,16 +157,18 @@ def _lines(ledger: Ledger, name: str | None) -> list[dict[str, Any]]:
             "time": entry.time,
             "name": entry.name,
             "action": entry.action,
-            "price": _price(kinds.get(entry.name), entry.amount),
+            "price": _price(kinds.get(entry.name), entry),
             "note": entry.detail.get("note", ""),
         }
         for entry in ledger.log(name)
     ]
 
 
-def _price(kind: Kind | None, amount: Amount) -> Any:
-    """A limit or a price; nothing where a name has no budget."""
-    return None if kind is None else kind.floats(amount, up=True)
+def _price(kind: Kind | None, entry: Entry) -> Any:
+    """A limit or a price; of columns what their writer says."""
+    if kind is None or entry.action == "columns":
+        return entry.detail.get("price")
+    return kind.floats(entry.amount, up=True)
 
 
 def _draw(ledger: Ledger, name: str | None, path: str) -> None:

@@ -213,7 +213,9 @@ class Accounts(Allowances):
             each=each,
         )
         most = same if same is not None else int(each.max(initial=0))
-        told = {"ticks": most, "asked": int(charged.sum()), "halted": int(halted.sum())}
+        count = int(charged.sum())
+        cost = f"{'' if same is not None else 'up to '}{float(most * self.tick):.6g}"
+        told = {"price": f"{cost} from {count}", "ticks": most, "halted": int(halted.sum())}
         return content, told
 
     def _folded(self) -> bytes:

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from opendp_optimal.budget import open_ledger
+from opendp_optimal.cli.budget import budget
 from opendp_optimal_geo.commands import geo
 
 
@@ -79,6 +80,12 @@ def test_budgets_go_on_in_a_ledger(points, tmp_path):
     assert (third["users"], third["halted"], third["missing"]) == (200, 199, 199)
     text = run("count", points, "--budget", 1e-2, *options).stdout
     assert f"generation   {third['generation'] + 1}" in text
+    kept = ("--ledger", str(tmp_path / "budgets.db"))
+    log = CliRunner().invoke(budget, ["log", "people", *kept, "--json"])
+    paid = [line for line in json.loads(log.stdout) if "look" in line["note"]]
+    assert [line["price"] for line in paid[:2]] == ["0.005 from 400"] * 2
+    assert "people" in CliRunner().invoke(budget, ["show", *kept]).stderr
+    assert "whole" in CliRunner().invoke(budget, ["verify", *kept]).stdout
 
 
 @pytest.mark.parametrize(
