@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
@@ -9,23 +10,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.budget import (
-    ApproxGpFilter,
-    CgpFilter,
-    Filter,
-    GaussianFilter,
-    GpFilter,
-    Ledger,
-)
-from opendp_optimal.extend import (
-    choice,
-    moderate,
-    positive,
-    power_of_two,
-    require_features,
-    share,
-    whole,
-)
+from opendp_optimal.budget import Ledger
+from opendp_optimal.extend import choice, positive, require_features, share, whole
 from opendp_optimal_geo.accounts import Accounts
 from opendp_optimal_geo.allowances import Allowances, Mask, Payment, Price
 from opendp_optimal_geo.answer import Answer, DensityMap, density_map
@@ -35,24 +21,15 @@ from opendp_optimal_geo.elimination import KeepAll, Rule
 from opendp_optimal_geo.grid import Grid, to_grid
 from opendp_optimal_geo.look import Clients, People
 from opendp_optimal_geo.plan import METHODS, Plan, shares
-from opendp_optimal_geo.query import (
-    KernelDensity,
-    Nearest,
-    Points,
-    Query,
-    RangeCount,
-    check_map,
-)
+from opendp_optimal_geo.query import KernelDensity, Nearest, Points, Query, RangeCount, check_map
 from opendp_optimal_geo.score import Score, SignedDistance
+from opendp_optimal_geo.terms import Terms
 
 __all__ = ["Population"]
 
 FloatArray = NDArray[np.float64]
 
 GRID = 2.0**-4
-PRIVACY = ("cgp", "gp", "approx-gp")
-SETTINGS = ("budget", "privacy", "grid", "delta", "reach", "tight")
-"""What the budgets in a ledger mean."""
 ELIMINATION_SHARE = 0.25
 """Part of the failure probability that goes to the eliminations (Remark 6)."""
 
@@ -115,16 +92,8 @@ class Population:
         key: Path | str | None = None,
     ) -> None:
         """Check everything; nobody is asked yet."""
-        self.privacy = choice("privacy", privacy, PRIVACY)
-        self.grid = power_of_two("grid", grid)
-        self.budget = moderate("budget", budget)
-        self.delta = None if delta is None else share("delta", delta)
-        self.reach = None if reach is None else moderate("reach", reach)
-        self.tight = bool(tight)
-        if (delta is None) != (privacy != "approx-gp") or (reach is None) != (delta is None):
-            raise ValueError(
-                f"delta ({delta!r}) and reach ({reach!r}) must be given for 'approx-gp' only"
-            )
+        self.terms = Terms(budget, privacy, grid, delta, reach, tight)
+        self.budget, self.privacy, self.grid = self.terms.budget, privacy, self.terms.grid
         self._components: dict[str, Grid | Clients] = {}
         self._dimensions: dict[str, int] = {}
         if callable(points):
@@ -135,20 +104,19 @@ class Population:
             points = to_grid(points, self.grid)
             self.size = len(points)
         self._keep("data", points, dimension)
-        capacity = self._filter().capacity
+        capacity = self.terms.capacity
         if (ids is None) != (ledger is None):
             raise ValueError("ids and ledger must be given together: people are known by their ids")
         self.allowances: Allowances
+        kept: dict[str, Any]
         if ledger is None:
             self.allowances = Allowances(capacity, self.size)
         else:
-            settings = {setting: getattr(self, setting) for setting in SETTINGS}
-            self.allowances = Accounts(
-                *(ledger, name, ids), size=self.size, capacity=capacity, settings=settings, key=key
-            )
+            kept = {"size": self.size, "capacity": capacity, "key": key}
+            self.allowances = Accounts(ledger, name, ids, settings=asdict(self.terms), **kept)
         self._curator: Curator | None = None
         if central_budget is not None:
-            kept: dict[str, Any] = {} if ledger is None else {"ledger": ledger, "name": name}
+            kept = {} if ledger is None else {"ledger": ledger, "name": name}
             self._curator = Curator(range(self.size), budget=central_budget, **kept)
 
     @classmethod
@@ -171,20 +139,12 @@ class Population:
             f"privacy={self.privacy!r}, grid={self.grid:g})"
         )
 
-    def _filter(self) -> Filter:
-        if self.privacy == "gp":
-            return GpFilter(self.budget)
-        if self.privacy == "cgp":
-            return CgpFilter(self.budget)
-        kind = GaussianFilter if self.tight else ApproxGpFilter
-        return kind(self.budget, delta=self.delta, reach=self.reach)
-
     def _keep(self, name: str, data: Grid | Clients, dimension: int | None) -> None:
         """Keep data, or clients, under a name."""
         if isinstance(data, np.ndarray):
             self._components[name], self._dimensions[name] = data, data.shape[1]
             return
-        if self.privacy == "approx-gp" and self.tight:  # that their noise is Gaussian is believed
+        if self.privacy == "approx-gp" and self.terms.tight:  # Gaussian noise is believed
             require_features("contrib", "honest-but-curious")
         self._dimensions[name] = whole("dimension", dimension)
         self._components[name] = data
