@@ -18,16 +18,17 @@ __all__ = ["improve"]
 
 log = logging.getLogger(__name__)
 
-_CASTS = ("make_approximate", "make_pureDP_to_zCDP")
+_AROUND = ("make_approximate", "make_pureDP_to_zCDP", "make_population_amplification")
+"""What goes around a measurement and asks its map at the same distance."""
 
 
 def improve(measurement: dp.Measurement, d_in: Any, *, loss: LossLike = "l1") -> dp.Measurement:
     """Return the same pipeline with noise of least expected loss at the same guarantee.
 
     OpenDP's own record of how a measurement was built is read, through chains, post-processing,
-    compositions and statements in another measure of privacy. OpenDP's Laplace, geometric and
-    Gaussian noise in it is replaced by noise that costs the same at ``d_in``; what is not
-    recognised stays as it is, and the log says why. What is returned costs at ``d_in`` at most
+    compositions, amplification and statements in another measure of privacy. OpenDP's Laplace,
+    geometric and Gaussian noise in it is replaced by noise that costs the same at ``d_in``; what is
+    not recognised stays as it is, and the log says why. What is returned costs at ``d_in`` at most
     what ``measurement`` costs there, or is ``measurement`` itself. Below ``d_in`` the map of the
     new noise is worse: OpenDP's falls in proportion to the distance.
 
@@ -72,7 +73,7 @@ def _improved(part: dp.Measurement, d_in: Any, loss: LossLike) -> dp.Measurement
         return (
             part if inner is given["measurement0"] else make_chain_pm(given["postprocess1"], inner)
         )
-    if name in _CASTS:
+    if name in _AROUND:
         inner = _improved(given["measurement"], d_in, loss)
         return (
             part if inner is given["measurement"] else remade(name, {**given, "measurement": inner})
