@@ -15,7 +15,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
+from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 from opendp_optimal.budget.ledger import tables
@@ -383,7 +384,6 @@ class Ledger:
             change = _Change(transaction, generation, link)
             yield change
         self._seen = max(self._seen, change.generation)
-        self._store.note_committed(change.generation)
 
     def _check_age(self, generation: int, noted: int) -> None:
         """Refuse a ledger that is older than one that was seen."""
@@ -426,13 +426,14 @@ class _Change:
     """A transaction that writes lines of the log, each linked to the one before."""
 
     def __init__(self, transaction: Any, generation: int, link: str) -> None:
+        self._transaction = transaction
         self.all, self.run = transaction.all, transaction.run
         self.generation, self._link = generation, link
 
     def append(self, name: str, action: str, amount: Amount, detail: dict[str, Any]) -> int:
         """Write a line and return its number, the new generation."""
         number, text = self.generation + 1, as_text(detail)
-        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        time = _now()
         link = link_of(self._link, number, time, name, action, amount, text)
         self.run(
             "INSERT INTO ledger_log VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -440,6 +441,7 @@ class _Change:
         )
         self.run("UPDATE ledger_state SET generation = ?, link = ?", number, link)
         self.generation, self._link = number, link
+        self._transaction.generation = number
         return number
 
 
@@ -500,6 +502,17 @@ def _encodable(text: str) -> bool:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def _now() -> str:
+    """The time in UTC, to the millisecond."""
+    seconds, parts = divmod(time_ns(), 10**9)
+    return f"{_second(seconds)}.{parts // 10**6:03d}+00:00"
+
+
+@lru_cache(maxsize=1)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 @cache

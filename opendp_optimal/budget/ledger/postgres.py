@@ -145,9 +145,6 @@ class PostgresStore:
     def note_seen(self, generation: int) -> None:
         """Nothing is noted beside a database."""
 
-    def note_committed(self, generation: int) -> None:
-        """Nothing is noted beside a database."""
-
     def _failure(self, error: Any, db: Any, told: str) -> Exception:
         code = getattr(error, "sqlstate", None)
         if code == "55P03":
@@ -192,6 +189,9 @@ def _holder(db: Any) -> str:
 
 class Transaction:
     """What a ledger does within a transaction."""
+
+    generation = 0
+    """That of the ledger after it, if it writes a line."""
 
     def __init__(self, db: Any) -> None:
         """Use a connection that has begun one."""

@@ -156,9 +156,12 @@ class SqliteStore:
             told = "nothing was charged"
             try:
                 db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-                yield Transaction(db)
+                change = Transaction(db)
+                yield change
                 told = "nothing is released, what was being charged may have been"
                 db.execute("COMMIT")
+                if change.generation:
+                    self._note_committed(change.generation)
             except sqlite3.Error as error:
                 self._undo(db)
                 failure = self._failure(error, told)
@@ -199,12 +202,11 @@ class SqliteStore:
                 f"{self.address}-generation: {error.strerror}; nothing was charged"
             ) from None
 
-    def note_committed(self, generation: int) -> None:
+    def _note_committed(self, generation: int) -> None:
         """Note the generation of a charge that counts, if that is possible."""
         # Two who come here at once may leave the smaller number; the next charge mends it.
-        with self._lock, suppress(OSError, LedgerError):
-            if self._beside is not None:
-                self.note_seen(generation)
+        with suppress(LedgerError):
+            self.note_seen(generation)
 
     def _failure(self, error: Exception, told: str) -> Exception:
         text = str(error)
@@ -238,6 +240,9 @@ class SqliteStore:
 
 class Transaction:
     """What a ledger does within a transaction."""
+
+    generation = 0
+    """That of the ledger after it, if it writes a line."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         """Use a connection that has begun one."""

@@ -1,6 +1,8 @@
 """A ledger of each sort: a file, and a real PostgreSQL server that is started once."""
 
+import contextlib
 import shutil
+import subprocess
 import tempfile
 
 import pytest
@@ -14,6 +16,14 @@ def stop_at_once(running):
 
     arguments = ["-w", "-m", "immediate", "stop"]
     pgserver.pg_ctl(arguments, pgdata=running.pgdata, user=running.system_user)
+
+
+def start_again(running):
+    """Start a server that was stopped; pgserver waits ten seconds, a busy machine takes longer."""
+    for _ in range(11):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return running.ensure_postgres_running()
+    return running.ensure_postgres_running()
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from opendp_optimal.budget.ledger import open_ledger
 from opendp_optimal.budget.ledger.postgres import without_password
 from opendp_optimal.errors import BudgetError, LedgerError
 from tests.attacks.spenders import kill_spenders
-from tests.budget.ledger.conftest import stop_at_once
+from tests.budget.ledger.conftest import start_again, stop_at_once
 from tests.budget.ledger.writers import Writers
 
 pytestmark = pytest.mark.process  # servers, writers that are killed, forks
@@ -234,7 +234,7 @@ def test_a_server_that_stops_at_once(server, postgres):
     stop_at_once(server)
     for thread in threads:
         thread.join()
-    server.ensure_postgres_running()
+    start_again(server)
     again = open_ledger(postgres)
     assert 20 <= len(released) <= again.budget("a").spent.main >> 40
     again.verify()
@@ -309,5 +309,5 @@ class Accounts(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
-Accounts.TestCase.settings = settings(max_examples=20, stateful_step_count=12, deadline=None)
+Accounts.TestCase.settings = settings(max_examples=12, stateful_step_count=12, deadline=None)
 TestAccounts = Accounts.TestCase
