@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from opendp_optimal.measure.gaussian import make_exact_gaussian as make_exact_gaussian
     from opendp_optimal.measure.gaussian import then_exact_gaussian as then_exact_gaussian
     from opendp_optimal.measure.improve import improve as improve
+    from opendp_optimal.measure.joint import joint as joint
+    from opendp_optimal.measure.joint import make_joint as make_joint
     from opendp_optimal.measure.noise import make_optimal as make_optimal
     from opendp_optimal.measure.noise import make_optimal_noise as make_optimal_noise
     from opendp_optimal.measure.noise import then_optimal_noise as then_optimal_noise
