@@ -41,6 +41,7 @@ def test_printed_losses() -> None:
     assert advice.lower == pytest.approx(0.5587, abs=6e-4)
 
 
+@pytest.mark.slow
 def test_bounds_and_a_remap_are_worth_a_third_on_small_groups() -> None:
     pytest.importorskip("opendp_optimal_bayes")
     advice = advise(epsilon=0.1, delta=1e-6, integer=True, bounds=(0, 50))
@@ -131,6 +132,7 @@ def test_pure_privacy_has_no_gaussian() -> None:
     assert advice.best.epsilon == pytest.approx(0.2)
 
 
+@pytest.mark.slow
 def test_custom_losses() -> None:
     advice = advise(epsilon=1.0, delta=1e-3, loss=Loss(lambda x: abs(x) ** 1.5, "three halves"))
     named = {c.name: c for c in advice.ranking}
@@ -246,6 +248,7 @@ def test_registration_is_checked() -> None:
     assert set(own.candidates) == {"additive", "data_dependent"}
 
 
+@pytest.mark.slow
 def test_candidates_are_the_calls_that_they_name() -> None:
     advice = advise(epsilon=1.0, delta=1e-3, bounds=(0.0, 4.0), loss=lambda x: abs(x) ** 1.5)
     for candidate in advice.ranking:

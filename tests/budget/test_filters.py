@@ -104,6 +104,7 @@ def test_bad_budgets(bad):
         GaussianFilter(1.0, delta=bad if bad is not True else 2.0, reach=1.0)
 
 
+@pytest.mark.process
 def test_filters_stay_in_their_process_and_are_not_copied():
     kept = CgpFilter(1.0)
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):

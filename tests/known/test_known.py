@@ -212,6 +212,7 @@ def test_limit_of_delta_zero() -> None:
         assert expected_loss(name, 0.7, 0.0) == math.inf
 
 
+@pytest.mark.slow
 def test_opendp_canonical_noise_has_this_distribution() -> None:
     import opendp.prelude as dp
 

@@ -30,6 +30,7 @@ def laplace(scale):
     return dp.m.make_laplace(*REAL, scale=scale)
 
 
+@pytest.mark.slow
 def test_releases_that_nobody_holds_count_like_any_others():
     def made():
         for number in range(5):

@@ -23,6 +23,7 @@ def test_only_plain_scalars() -> None:
     assert not isinstance(make_optimal_noise(*single, 1.0, 1.0), DirectMeasurement)
 
 
+@pytest.mark.slow
 def test_same_distribution_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     meas = make_optimal_noise(*FLOAT, 1.0, (1.0, 1e-3))
     direct = [meas(0.25) for _ in range(4000)]
