@@ -57,11 +57,12 @@ class StatisticReleases:
         self.real: dp.Measurement | None = None
         self._bounded: dict[int, dp.Measurement] = {}
 
-    def count(self, value: int, most: int | None = None) -> float:
+    def count(self, value: int, most: int | None = None, *, clamped: bool = True) -> float:
         """Release a count of people, which one of them changes by 1 at most.
 
         :param value: the count
         :param most: an upper bound on it that is public, where there is one
+        :param clamped: whether it is moved into its bounds, after the noise
         """
         self.made += 1
         value = max(0, min(int(value), _MOST_STEPS if most is None else most))
@@ -76,7 +77,14 @@ class StatisticReleases:
             noisy = float(self.whole(int(value)))
         else:
             noisy = self._add(float(value))
+        if not clamped:
+            return noisy
         return max(0.0, noisy if most is None else min(noisy, float(most)))
+
+    @property
+    def counting(self) -> dp.Measurement | None:
+        """The measurement behind counts; None before one was released."""
+        return self.real if self.whole is None else self.whole
 
     def number(self, value: float, *, sensitivity: float, low: float, high: float) -> float:
         """Release a number within [low, high], which one person changes by the sensitivity at most.
