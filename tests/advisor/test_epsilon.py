@@ -7,6 +7,7 @@ import pytest
 from opendp_optimal import epsilon_for, solve
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "delta", "sensitivity", "loss"),
     [(1.0, 0.0, 1.0, "l1"), (0.7, 0.1, 1.0, "l1"), (19_000.0, 1e-6, 100.0, "l2")],

@@ -10,10 +10,12 @@ from tests.drop_in.pipelines import PIPELINES, expected
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "drop-in.md"
 _HEAD = """# Drop-in for OpenDP's pipelines
 
-Pipelines of OpenDP's documentation, with their own noise and with `then_optimal_noise(d_in, like=...)`
+Pipelines of OpenDP's documentation, with their own noise and with `then_optimal_noise(like=...)`
 at the same price: expected absolute error of each released number, computed from the laws of the
 noise, not drawn. `tests/drop_in` runs all of them, and contexts of four measures, weights, nested
-contexts, filters, odometers and amplification. Written by `python -m tests.drop_in.page`.
+contexts, filters, odometers and amplification; and random requests for single numbers in four
+measures of privacy (300 by `make bench`), of which none was refused or had more than 1.001 times the
+loss of OpenDP's best at the same guarantee. Written by `python -m tests.drop_in.page`.
 
 | pipeline | price | OpenDP | swapped | less | noise |
 |---|---|---:|---:|---:|---|
