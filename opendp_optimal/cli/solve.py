@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -35,6 +36,14 @@ T = TypeVar("T")
 @loss_option
 @integer_option
 @gap_option
+@click.option("--size", type=click.IntRange(1), help="Length of vectors: noise for all of one.")
+@click.option(
+    "--norm",
+    type=click.Choice(["l1", "l2", "linf"]),
+    default="l2",
+    show_default=True,
+    help="In which neighbouring vectors are 1 apart.",
+)
 @click.option("--no-cache", is_flag=True, help="Solve afresh and keep nothing.")
 @json_option
 def solve(
@@ -43,17 +52,36 @@ def solve(
     loss: str,
     integer_sensitivity: int | None,
     gap: float,
+    size: int | None,
+    norm: str,
     no_cache: bool,
     as_json: bool,
 ) -> int:
     """Find the optimal noise for EPSILON and DELTA (0 if left out) and its certificate.
 
-    Exits with 3 if the gap asked for was not reached.
+    With --size, the best noise in a norm for vectors, losses l1 and l2; no bound below it is
+    proved. Exits with 3 if the gap asked for was not reached.
     """
     started = time.perf_counter()
-    table = find(epsilon, delta, loss, integer_sensitivity, gap, cache=not no_cache)
+    table: Table
+    if size is None:
+        table = find(epsilon, delta, loss, integer_sensitivity, gap, cache=not no_cache)
+    else:
+        gap = math.inf
+        table = noted(
+            opendp_optimal.solve_radial,
+            epsilon=epsilon,
+            delta=delta,
+            size=size,
+            norm=norm,
+            loss=loss,
+            integer_sensitivity=integer_sensitivity,
+            cache=not no_cache,
+        )
     seconds = time.perf_counter() - started
     facts = table.summary()
+    if size is not None:
+        facts = {name: value for name, value in facts.items() if name not in ("lower", "gap")}
     if as_json:
         print_json({**facts, "seconds": round(seconds, 4)})
     else:

@@ -83,3 +83,14 @@ def test_bad_arguments_are_named(table):
             solve_radial(**asked)
     with pytest.raises(LookupError):
         solve_radial(1.0, 0.0, 777, compute=False)
+
+
+def test_the_command_line_solves_them():
+    from click.testing import CliRunner
+
+    from opendp_optimal.cli.solve import solve
+
+    asked = ["1", "--size", "3", "--norm", "linf", "--loss", "l2", "--no-cache", "--json"]
+    shown = CliRunner().invoke(solve, asked, standalone_mode=False)
+    assert shown.return_value == 0
+    assert '"norm": "linf"' in shown.stdout
