@@ -162,6 +162,13 @@ def test_sums_that_are_alike() -> None:
     assert np.abs(positive.median - true - 9000).mean() < np.abs(released - true).mean()
 
 
+def test_bounds_beyond_sight_are_none() -> None:
+    released = np.random.default_rng(9).normal(3, 2, 300)
+    near, far = (posterior(released, known.Laplace(1.0), bounds=(-b, b)) for b in (1e12, 1e200))
+    assert far.mean == pytest.approx(near.mean, abs=0.2)
+    assert np.abs(far.mean - released).max() < 5
+
+
 def test_scales_do_not_matter() -> None:
     rng = np.random.default_rng(6)
     released = np.abs(rng.normal(0, 50, 500)) + rng.laplace(0, 8, 500)
@@ -277,6 +284,8 @@ def test_lists_of_cells_have_a_shape() -> None:
         (((1,), 0.5), "noise .0.5. must be a measurement or a law"),
         (((1,), "geometric"), "must be a measurement or a law"),
         (((-50,), known.Canonical(1.0, 0.1)), "cannot have produced the released value -50"),
+        (((1.0, 2.0), known.Laplace(1e-300)), "width between"),
+        (((1.0, 2.0), known.Laplace(1e300)), "width between"),
         (((1, 2), [HALF]), "one for each cell"),
         (((1, 2), (HALF, HALF, HALF)), "3 releases, released has 2"),
         ((((1,), (1, 2)), (HALF, HALF)), "must be alike"),
@@ -304,6 +313,7 @@ def test_bad_releases(given: tuple[object, object], message: str) -> None:
         ({"like": "margins"}, "two axes"),
         ({"like": np.ones((2, 2))}, "must have the table's shape"),
         ({"like": np.array([1.0, -1.0, 2.0])}, "finite and not negative"),
+        ({"like": np.array([1.0, 1e308, 2.0])}, "at most 1e100"),
         ({"prior": [0.5, 0.6]}, "prior"),
         ({"prior": [1.0], "bounds": (0, 3)}, "must have 4"),
         ({"prior": [0.5, 0.5], "like": "neighbours"}, "like and threshold must be None"),

@@ -164,6 +164,8 @@ def read(
         raise ValueError("noise must be of integers everywhere or of real numbers everywhere")
     if integer and any((table != np.rint(table)).any() for table in tables):
         raise ValueError("released must be whole numbers: the noise is one of integers")
+    if not all(2.0**-400 <= law.spread <= 2.0**400 for law in laws):
+        raise ValueError("noise must vary over a width between 2^-400 and 2^400")
     second = np.array([law.expected_loss(loss_of("l2")) for law in laws])
     first = np.array([law.expected_loss(loss_of("l1")) for law in laws])
     low, high = read_bounds(bounds, integer)
@@ -174,6 +176,10 @@ def read(
     largest = max(float(np.abs(table).max()) for table in tables)
     if largest >= (LARGEST if integer else _LARGEST_SUM):
         raise ValueError(f"released ({largest:g}) must be below {'2^53' if integer else '2^900'}")
+    if not integer and parts is None:
+        # Bounds that are further away than floats can see from here are none.
+        far = 2.0**40 * max(largest, math.sqrt(float(second.max())))
+        low, high = (None if b is None or abs(b) > far else b for b in (low, high))
     lattice = _lattice(integer, low, high, np.sqrt(second), largest, parts)
     points = [np.rint((table.ravel() - lattice.base) / lattice.unit) for table in tables]
     whole = [each.astype(np.int64) for each in points]

@@ -215,6 +215,8 @@ def _read(like: Any, shape: tuple[int, ...], groups: list[Group], given: list[Fl
     if array.dtype.kind == "f":
         if not np.isfinite(array).all() or (array < 0).any():
             raise ValueError("like (a predictor) must be finite and not negative")
+        if array.max() > 1e100:
+            raise ValueError(f"like (a predictor of {array.max():g}) must be at most 1e100")
         given.append(np.asarray(array, dtype=np.float64))
     elif array.dtype.kind in "biuUSO":
         groups.append(_labelled(array.astype(str) if array.dtype.kind == "O" else array))
