@@ -51,6 +51,10 @@ are alike. The *oracle* knows the true histogram of counts, but not which cell h
 *binned oracle* knows it in the bins that `posterior` uses. Strata and shortest intervals are those
 of the first three releases. Absolute errors are of medians, squared ones of means; after ± stands a
 standard error.
+
+One default was chosen by looking at tables of this page: windows of the predictor hold 1,500 cells,
+which did better than 3,000, 800 and 400 on three other releases each of four of them, also against
+the strata. So the rules for structure are no test on unseen tables.
 """
 
 
