@@ -38,7 +38,10 @@ LARGEST_SCALE = 4096
 def grown(weights: Integers, epsilon: float) -> Integers:
     """Integers not above e^epsilon times each weight, cut off at TOTAL."""
     lower, _ = exp_bounds(min(epsilon, 64.0))
-    return np.array([min(TOTAL, w * lower >> BITS) for w in weights.tolist()], dtype=np.int64)
+    # Stairs and mirror images have many weights alike.
+    alike, which = np.unique(weights, return_inverse=True)
+    bound = np.array([min(TOTAL, w * lower >> BITS) for w in alike.tolist()], dtype=np.int64)
+    return np.asarray(bound[which])
 
 
 def shortfalls(weights: Integers, epsilon: float, most: int) -> Integers:

@@ -194,9 +194,9 @@ class Loss:
 
     def on_lattice(self, cells: int, radius: int) -> LatticeCost:
         """Exact costs for noise on the lattice of step 1/cells, spread uniformly over cells."""
-        splits = sampled.splits(self.shape)
+        splits = sampled.splits(self.shape, radius)
         values = self._on_grid(cells * splits, (radius + 1) * splits)
-        return LatticeCost(*sampled.lattice_cost(values, self.shape, self.lipschitz, cells))
+        return LatticeCost(*sampled.lattice_cost(values, self.shape, self.lipschitz, cells, splits))
 
     @cached_property
     def _grids(self) -> dict[int, Floats]:
@@ -219,9 +219,9 @@ class Loss:
 
     def chords(self, step: Fraction, radius: int) -> list[Fraction]:
         """Values at the multiples of a step whose chords are nowhere above the loss."""
-        width, splits = float(step), sampled.splits(self.shape)
+        width, splits = float(step), sampled.splits(self.shape, radius)
         values = sampled.on_grid(lambda x: self(x * width), splits, (radius + 1) * splits)
-        _, lower, _, denominator = sampled.lattice_cost(values, self.shape, None, 1)
+        _, lower, _, denominator = sampled.lattice_cost(values, self.shape, None, 1, splits)
         return [Fraction(v, denominator) for v in lower]
 
     def tail_mean(

@@ -17,6 +17,7 @@ Function = Callable[[float], float]
 Floats = NDArray[np.float64]
 
 _SPLITS = {"convex": 4, "monotone": 128, "lipschitz": 64}
+_MOST_SAMPLES = 200_000
 _SLACK = 2.0**-44
 _BITS = 60
 _TINY = -900
@@ -139,9 +140,15 @@ def on_grid(function: Function, step: int, reach: int, inner: Floats | None = No
     return np.concatenate([left, inner, right])
 
 
-def splits(shape: str) -> int:
-    """Into how many parts a cell of a lattice is divided for samples of a loss of this shape."""
-    return _SPLITS[shape]
+def splits(shape: str, radius: int) -> int:
+    """Into how many parts a cell of a lattice is divided for samples of a loss of this shape.
+
+    Long noise has few: its cells are small beside it, and samples take time.
+
+    :param shape: of the loss
+    :param radius: cells on each side of 0
+    """
+    return max(2, min(_SPLITS[shape], _MOST_SAMPLES // (2 * radius + 3) & ~1))
 
 
 def integer_cost(values: Floats) -> tuple[list[int], list[int], int, int]:
@@ -150,13 +157,13 @@ def integer_cost(values: Floats) -> tuple[list[int], list[int], int, int]:
 
 
 def lattice_cost(
-    values: Floats, shape: str, lipschitz: float | None, cells: int
+    values: Floats, shape: str, lipschitz: float | None, cells: int, splits: int
 ) -> tuple[list[int], list[int], int, int]:
     """Upper (cell averages) and lower (chords nowhere above the loss) integers on the lattice.
 
     :param values: samples at step 1/(cells * splits), one cell further than needed on both sides
+    :param splits: parts of a cell, an even number
     """
-    splits = _SPLITS[shape]
     reach = len(values) // 2
     radius, step = reach // splits - 1, 1.0 / (cells * splits)
     left, right = values[:-1], values[1:]

@@ -188,9 +188,9 @@ def _integers(space: Space, table: Drawn, grid: Grid) -> Callable[[Any], npt.NDA
     def release(data: Any) -> npt.NDArray[Any]:
         x: npt.NDArray[Any] = _sized(np.asarray(data, dtype=kind), space)
         noise = np.asarray(draw(x.size, steps=steps))
-        if coarse:
+        if coarse or noise.dtype == object:
             pairs = zip(x.tolist(), noise.tolist(), strict=True)
-            sums = ((v >> coarse << coarse) + (n << coarse) + half for v, n in pairs)
+            sums = ((v >> coarse << coarse) + ((n << coarse) + half >> fine) for v, n in pairs)
             return np.array([min(max(total, low), high) for total in sums], dtype=kind)
         noise = (noise + half) >> fine
         if kind.itemsize == 8:

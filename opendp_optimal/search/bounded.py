@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
 from opendp_optimal.arrays import Integers, Progress
 from opendp_optimal.certify import channel as proofs
+from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.exact.numbers import float_up
 from opendp_optimal.losses.base import Loss, loss_of
@@ -21,6 +23,7 @@ from opendp_optimal.problem.channel import ChannelProblem
 from opendp_optimal.round.channel import private_rows, round_prices
 from opendp_optimal.search import clamped as additive
 from opendp_optimal.search.options import SearchOptions, silent
+from opendp_optimal.solvers.work import Work, channel_seconds
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
 from opendp_optimal.table.bounded import BoundedTable
@@ -34,8 +37,13 @@ _MOST_VARIABLES = 2300
 """Variables of a programme up to which bins are refined without being asked to."""
 _CAP_EXCESS = 1e-4
 """By what part the relaxation must exceed a cap for finer bins to be of no use."""
-_NOISE_GAPS = (0.5, 1e-2)
-"""Gaps of noise that is the same for all answers: first to see whether it can be of use."""
+_ROUGH, _HOPELESS = 0.5, 1.5
+"""The gap of noise that is the same for all answers, first, and how much worse than what was found
+its loss must then be, less that gap, to be of no use."""
+_BINS_PART = 2 / 3
+"""The part of the work that goes into bins; what is left, and as much again, is for noise."""
+_STEPS = 25
+"""Of the interior-point method, more or less."""
 ALIKE = 0
 """Its place in the levels that were tried: it has no bins."""
 _CAP_MARGIN = 1 - Fraction(1, 1 << 20)
@@ -125,6 +133,7 @@ def solve_bounded(
     else:
         search.automatic()
     search.try_noise()
+    search.try_constant()
     table = search.table()
     if cache and table != stored:
         tables.keep(table)
@@ -207,6 +216,9 @@ class _Search:
         self.least_cap = math.inf
         self.cap_too_low = False
         self.failure: Exception | None = None
+        self.work = Work(_BINS_PART * options.seconds)
+        self.planned = self.work.left
+        self.solved: tuple[int, ChannelProgram, ChannelSolution] | None = None
 
     def take(self, stored: BoundedTable | None) -> None:
         """Go on from a stored table."""
@@ -225,10 +237,21 @@ class _Search:
         ladder = [(bins, cells)]
         while ladder[-1][0] % 2 == 0 and ladder[-1][1] % 2 == 0:
             ladder.append((ladder[-1][0] // 2, ladder[-1][1] // 2))
+        if self._seconds(*ladder[-1]) > self.planned:
+            self.automatic()
         for number, k in reversed(ladder):
-            if number not in self.levels:
+            late = not self._plan(number, k)
+            if late and self.above is not None and self.below is not None:
+                self.levels.add(number)  # it would take too long another time, too
+            elif number not in self.levels:
                 self.try_above(number, k)
                 self.try_below(number, k)
+
+    def _plan(self, bins: int, cells: int) -> bool:
+        """Whether so many bins are within what may be done, tried before or not; counts them in."""
+        needed = self._seconds(bins, cells)
+        self.planned -= needed
+        return self.planned >= 0
 
     def automatic(self) -> None:
         """Refine until the gap is met or programmes get too large."""
@@ -259,7 +282,7 @@ class _Search:
             # The same steps whatever the gap: what was stored on the way is not tried again.
             following = max(k + 1, math.ceil(_FINER * k))
             bins, k = _near(problem, ratio, following)
-            if self._variables(bins) > _MOST_VARIABLES:
+            if self._variables(bins) > _MOST_VARIABLES or not self._plan(bins, k):
                 break
 
     def _integers(self) -> None:
@@ -270,9 +293,18 @@ class _Search:
             self.try_below(size, reach)
 
     def _variables(self, bins: int) -> int:
-        problem = self.problem
-        symmetric = problem.loss.symmetric and _even(problem)
-        return (bins + 1) ** 2 // (2 if symmetric else 1)
+        return (bins + 1) ** 2 // self._mirrored
+
+    @cached_property
+    def _mirrored(self) -> int:
+        """2 where rows are mirror images of each other, two by two."""
+        return 2 if self.problem.loss.symmetric and _even(self.problem) else 1
+
+    def _seconds(self, bins: int, cells: int) -> float:
+        """About how long the interior-point method takes for a mechanism and a bound."""
+        rows = bins // self._mirrored + 1
+        pairs = rows * min(2 * cells, bins)
+        return 2 * _STEPS * channel_seconds(rows, bins + 3, pairs, min(cells, rows))
 
     def reached(self) -> float:
         """The gap so far."""
@@ -300,43 +332,54 @@ class _Search:
         if channel.cap is not None:
             channel = replace(channel, cap=channel.cap * _CAP_MARGIN)
         program = ChannelProgram.of(channel)
-        solution = self._run(program)
-        weights = private_rows(program.unfold(solution.weights), channel)
+        # Integers have one programme for both.
+        solution = self._run(program, self.work.part(0.9 if self.problem.integer else 0.5))
+        self.solved = power, program, solution
+        return self._capped(private_rows(program.unfold(solution.weights), channel), channel, power)
+
+    def _capped(self, rows: Integers, channel: ChannelProblem, power: int = 0) -> Integers | None:
+        """Rows that keep to the cap, or None; what they would keep to is remembered."""
         if channel.cap is None:
-            return weights
-        worst = max(proofs.cap_values(weights, channel))
+            return rows
+        worst = max(proofs.cap_values(rows, channel))
         self.least_cap = min(self.least_cap, float_up(worst * Fraction(2) ** power))
-        return weights if worst <= channel.cap / _CAP_MARGIN else None
+        return rows if worst <= channel.cap / _CAP_MARGIN else None
 
     def try_below(self, bins: int, cells: int) -> None:
         """A bound from so many bins, kept if it is the best."""
         self.progress(f"bound on {bins} bins")
         self.levels.add(bins)
+        channel = channel_below(self.problem, bins, cells)
+        # At worst no prices at all, which prove that no loss is negative.
+        duals = [proofs.no_prices(channel)]
         try:
-            channel = channel_below(self.problem, bins, cells)
-            units, power = channel.in_units()
-            program = ChannelProgram.of(units)
-            solution = self._run(program)
-            if units.cap is not None:
-                # Not even the relaxation keeps to the cap: finer bins will not help.
-                self.cap_too_low = solution.excess > _CAP_EXCESS * units.cap
-            prices = round_prices(solution, program, units)
-            # At worst no prices at all, which prove that no loss is negative.
-            value, dual = max(
-                (
-                    (proofs.prove_bound(dual, channel), dual)
-                    for dual in (
-                        replace(prices, scale=prices.scale - power),
-                        proofs.no_prices(channel),
-                    )
-                ),
-                key=lambda pair: pair[0],
-            )
+            duals.append(self._prices(channel))
         except (SolverError, CertificateError) as error:
             self.failure = error
-            return
+        value, dual = max(
+            ((proofs.prove_bound(dual, channel), dual) for dual in duals), key=lambda pair: pair[0]
+        )
         if self.below is None or value > self.below.value:
             self.below = _Below(bins, cells, dual, value)
+
+    def _prices(self, channel: ChannelProblem) -> proofs.ChannelDual:
+        units, power = channel.in_units()
+        program = ChannelProgram.of(units)
+        solution = self._solved_before(program, power) or self._run(program, self.work)
+        if units.cap is not None:
+            # Not even the relaxation keeps to the cap: finer bins will not help.
+            self.cap_too_low = solution.excess > _CAP_EXCESS * units.cap
+        prices = round_prices(solution, program, units)
+        return replace(prices, scale=prices.scale - power)
+
+    def _solved_before(self, program: ChannelProgram, power: int) -> ChannelSolution | None:
+        """What was found for the mechanism: of integers it has prices for the bound, too."""
+        if not self.problem.integer or self.solved is None:
+            return None
+        units, other, solution = self.solved
+        alike = power == units and program.cost.shape == other.cost.shape
+        alike = alike and np.array_equal(program.first, other.first)
+        return solution if alike and np.array_equal(program.second, other.second) else None
 
     def try_noise(self) -> None:
         """Noise that is the same for all answers, kept if it is the best."""
@@ -347,28 +390,76 @@ class _Search:
         if self.above is not None and additive.least_loss(problem) >= self.above.value:
             return
         self.progress("noise that is the same for all answers")
-        for gap in _NOISE_GAPS:
+        for gap in (max(_ROUGH, self.gap), self.gap):
+            options = replace(self.options, kind="noise", gap=gap)
             try:
-                noise = additive.noise_for(problem, gap, self.progress, self.options.cache)
-                how = Clamped.of(problem, noise)
-                value = how.loss()
+                noise = additive.noise_for(problem, options)
+                found = self._clamped(noise)
             except (SolverError, CertificateError, ValueError, ArithmeticError) as error:
                 self.failure = self.failure or error
                 return
-            rough = value * Fraction(noise.lower) / Fraction(noise.upper)
-            if self.above is not None and rough >= self.above.value:
+            rough = found.value * Fraction(noise.lower) / Fraction(noise.upper)
+            if self.above is not None and rough >= _HOPELESS * self.above.value:
                 return
-        if problem.cap is not None and value > problem.cap:
-            self.least_cap = min(self.least_cap, float_up(value))
-        elif self.above is None or value < self.above.value:
-            self.above = _Above(0, 0, np.zeros((0, 0), np.int64), value, noise)
+            if noise.gap <= self.gap or noise.gap > gap:
+                break  # it will not be any better
+        self._keep(found)
 
-    def _run(self, program: ChannelProgram) -> ChannelSolution:
+    def try_constant(self) -> None:
+        """One release for all answers: where no programme was solved, noise may be worse."""
+        problem = self.problem
+        if self.solved is not None or problem.cap is not None:
+            return
+        bins, cells = 1, 1
+        if problem.integer:
+            bins, cells = int(problem.width), math.floor(problem.reach)
+        elif problem.edges is not None:
+            bins, cells = len(problem.edges) - 1, 0
+        channel = channel_above(problem, bins, cells)
+        told = len(channel.revealing) // 2
+        for y in range(told, channel.outputs - told):
+            weights = np.zeros((len(channel.cost), channel.outputs), np.int64)
+            weights[:, y] = TOTAL
+            self._keep(_Above(bins, cells, weights, proofs.expected_cost(weights, channel)))
+
+    def _keep(self, found: _Above) -> None:
+        """Keep a mechanism if it is the best, and keeps to the cap."""
+        if self._keeps_cap(found) and (self.above is None or found.value < self.above.value):
+            self.above = found
+
+    def _clamped(self, noise: NoiseTable) -> _Above:
+        """Noise, moved into the range: integers have a row for each answer, as any mechanism."""
+        problem = self.problem
+        if not problem.integer:
+            how = Clamped.of(problem, noise)
+            return _Above(0, 0, np.zeros((0, 0), np.int64), how.mean(), noise)
+        size, reach = int(problem.width), math.floor(problem.reach)
+        channel = channel_above(problem, size, reach)
+        weights = private_rows(additive.integer_rows(problem, noise), channel)
+        return _Above(size, reach, weights, proofs.expected_cost(weights, channel))
+
+    def _keeps_cap(self, found: _Above) -> bool:
+        """Whether a mechanism keeps to the cap; what it would keep to is remembered."""
+        problem = self.problem
+        if problem.cap is None:
+            return True
+        if found.noise is None:
+            channel = channel_above(problem, found.bins, found.cells)
+            return self._capped(found.weights, channel) is not None
+        worst = Clamped.of(problem, found.noise).loss()
+        self.least_cap = min(self.least_cap, float_up(worst))
+        return worst <= problem.cap
+
+    def _run(self, program: ChannelProgram, work: Work) -> ChannelSolution:
         from opendp_optimal.solvers import run_channel  # loaded only when needed
 
         tolerance = min(1e-3, max(1e-7, self.gap / 50))
         return run_channel(
-            program, method=self.options.method, tolerance=tolerance, progress=self.progress
+            program,
+            method=self.options.method,
+            tolerance=tolerance,
+            progress=self.progress,
+            work=work,
         )
 
     def table(self) -> BoundedTable:

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
+
+from opendp_optimal.arrays import Floats
+from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.exact.numbers import float_up
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.problem.noise import NoiseProblem
-from opendp_optimal.search.noise import refine
+from opendp_optimal.search.noise import fits, refine
 from opendp_optimal.search.options import SearchOptions
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
+from opendp_optimal.table.clamped import law
 
 _TERMS = 400
-_SECONDS = 2.0
-"""What programmes for such noise may take: it is one candidate of several."""
+_MOVED = 4
+"""Moving releases into the range divides losses by three at most, where all answers are alike."""
 
 
 def least_loss(problem: BoundedProblem) -> Fraction:
-    """A number that no such noise's loss is below, to see at once that it is of no use.
+    """A number that such noise's loss is hardly below, to see at once that it is of no use.
 
     One side of 0 has at least half of the mass. With g_k the mass from k sensitivities on,
     privacy says g_k >= exp(-epsilon) (g_(k-1) - delta), and the loss is at least the sum of the
@@ -36,19 +41,16 @@ def least_loss(problem: BoundedProblem) -> Fraction:
         now = min(sides)
         total += Fraction(mass) * max(Fraction(0), now - before)
         before = max(now, before)
-    return total * (1 - Fraction(1, 1 << 30))
+    return total / _MOVED
 
 
-def noise_for(
-    problem: BoundedProblem, gap: float, progress: Callable[[str], None], cache: bool
-) -> NoiseTable:
-    """The best noise for the problem's sensitivity and loss; pure noise is that for l1 or l2.
+def noise_for(problem: BoundedProblem, options: SearchOptions) -> NoiseTable:
+    """The noise that :func:`opendp_optimal.solve` gives for the problem's sensitivity and loss.
+
+    Pure noise is that for l1 or l2.
 
     :param problem: what is asked
-    :param gap: largest acceptable relative gap of the noise's own bounds
-    :param progress: called with a line of text at each step
-    :param cache: take a stored table where there is one; what is solved is not stored, bounded
-        tables hold their own
+    :param options: how to search; what is solved is not stored, bounded tables hold their own
     """
     loss: Loss = problem.loss
     if problem.delta == 0 and not loss.endless:
@@ -61,8 +63,36 @@ def noise_for(
         loss=loss,
         integer_sensitivity=math.floor(problem.reach) if problem.integer else None,
     )
-    stored: NoiseTable | None = tables.load(asked, gap) if cache else None
-    if stored is not None and stored.gap <= gap:
+    if not fits(asked):
+        # So long that whole numbers make no difference: real noise, in cells of some integers.
+        real = replace(asked, integer_sensitivity=None, loss=loss.scaled(float_up(problem.reach)))
+        return _found(real, options)
+    return _found(asked, options)
+
+
+def _found(asked: NoiseProblem, options: SearchOptions) -> NoiseTable:
+    stored: NoiseTable | None = tables.load(asked, options.gap) if options.cache else None
+    if stored is not None and stored.gap <= options.gap:
         return stored
-    options = SearchOptions(kind="noise", gap=gap, seconds=_SECONDS, progress=progress)
     return refine(asked, options)
+
+
+def integer_rows(problem: BoundedProblem, noise: NoiseTable) -> Floats:
+    """Chances of releases for each integer of a range, with what leaves it moved to its ends."""
+    size, reach = int(problem.width), math.floor(problem.reach)
+    places, chances = law(noise)
+    if noise.kind == "real":
+        steps = -(-reach // noise.cells) // 2 * 2 + 1
+        within = np.arange(steps) - steps // 2
+        places = (places[:, None] * steps + within).ravel()
+        chances = np.repeat(chances / steps, steps)
+        places, chances = np.append(places, 0), np.append(chances, noise.atom / TOTAL)
+    moved = np.clip(places, -size, size).astype(int) + size
+    each = np.bincount(moved, chances, 2 * size + 1)
+    each = each / each.sum()
+    below = np.concatenate([[0.0], np.cumsum(each)])
+    x, y = np.arange(size + 1)[:, None], np.arange(size + 1)[None, :]
+    rows = each[y - x + size]
+    rows[:, 0] = below[size + 1 - np.arange(size + 1)]
+    rows[:, -1] = below[-1] - below[2 * size - np.arange(size + 1)]
+    return np.asarray(rows)

@@ -15,20 +15,25 @@ and the bound is close.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from opendp_optimal.certify.endless import PureTail, prove_pure
-from opendp_optimal.certify.noise import TOTAL, DualCertificate, delta_units, no_prices
+from opendp_optimal.certify.noise import (
+    TOTAL,
+    DualCertificate,
+    delta_units,
+    no_prices,
+    prove_bound,
+)
 from opendp_optimal.checks import whole
 from opendp_optimal.errors import CertificateError, SolverError
-from opendp_optimal.exact.numbers import BITS, exp_bounds
 from opendp_optimal.known.real import truncated_laplace_radius
 from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.model.noise import (
@@ -41,23 +46,38 @@ from opendp_optimal.model.noise import (
 from opendp_optimal.problem.noise import NoiseProblem, support_radius
 from opendp_optimal.round.noise import private_weights, round_prices, round_weights
 from opendp_optimal.search.sizing import (
-    MOST_SECONDS,
+    LARGE_EPSILON,
     aligned,
     fine_cells,
     first_cells,
     most_cells,
     seconds,
 )
+from opendp_optimal.search.stairs import (
+    best_top,
+    decaying,
+    least_delta,
+    outward,
+    staircase,
+    truncation_radius,
+    whole_staircase,
+)
+from opendp_optimal.solvers.work import Work
 from opendp_optimal.table.noise import MOST_CELLS, NoiseTable
 
 Progress = Callable[[str], None]
 Integers = NDArray[np.int64]
+N = TypeVar("N", np.float64, np.int64)
 
 _MARGINS = tuple(2.0**-power for power in (40, 30, 20, 14, 10, 7, 4))
 """Parts of epsilon that a closed form may leave unused, for what rounding to integers adds."""
 _FINEST, _FINEST_SAMPLED, _NARROW = 4096, 512, 16.0
 """Cells of closed forms, at most; beyond this epsilon the highest step is narrower than they are,
 and the finest lattice of all is used."""
+_SHORT = 4
+"""Units by which a point of a law may fall short once it is rounded."""
+_MOST_REPAIRED = 10_000_000
+"""Points times shifts of laws that are rounded and repaired: the exact check takes its time."""
 _LONGER = 1e-5
 """From this part of epsilon on, leaving it unused makes the noise longer."""
 _BLOCK_FALL = 2.0**-8
@@ -81,11 +101,13 @@ def pure_table(
     run: Callable[[LatticeProgram], LatticeSolution],
     progress: Progress,
     tiny: float,
+    work: Work,
 ) -> NoiseTable:
     """The staircase of least loss, certified.
 
     :param run: solves a lattice programme, for the prices
     :param tiny: the delta of that programme, within the accuracy of the solver
+    :param work: what may be done
     """
     if not problem.loss.endless:
         raise ValueError(
@@ -94,13 +116,13 @@ def pure_table(
         )
     close = replace(problem, delta=tiny)
     fixed = problem.integer_sensitivity
-    limit = fixed or most_cells(close, 2 * MOST_SECONDS)  # one of two programmes
+    limit = fixed or most_cells(close, 2 * work.left)  # one of two programmes
     count = fixed or min(limit, first_cells(close, gap))
     best: NoiseTable | None = None
     while True:
         progress(f"{count} cells per sensitivity")
         on = fixed or aligned(close, count)[1]
-        dual = _prices(close, on, run)
+        dual = _prices(close, on, run, work)
         if dual is None and best is not None:
             return best
         prices = dual or one_shift(close, fixed or 1)
@@ -114,12 +136,12 @@ def pure_table(
 
 
 def _prices(
-    close: NoiseProblem, cells: int, run: Callable[[LatticeProgram], LatticeSolution]
+    close: NoiseProblem, cells: int, run: Callable[[LatticeProgram], LatticeSolution], work: Work
 ) -> DualCertificate | None:
     """Prices that a solver finds; None where it finds none, or would take too long."""
     _, radius = close.radii(cells)
     most = _MOST_TERMS * (1 if close.epsilon < _SMALL_EPSILON else 10)
-    if cells * (radius + cells) > most or seconds(close, cells) > 2 * MOST_SECONDS:
+    if cells * (radius + cells) > most or seconds(close, cells) > 2 * work.left:
         return None
     try:
         return priced(close, run(program_below(close, cells)), cells)
@@ -156,7 +178,8 @@ def priced(
 def _fine(problem: NoiseProblem, cells: int) -> int:
     """Enough cells for the highest step to have its best width."""
     step = 8 * (1 + math.exp(min(problem.epsilon, 30.0) / 2))
-    return max(cells, min(2048, math.ceil(step)))
+    finest = MOST_CELLS if problem.epsilon > LARGE_EPSILON else 2048
+    return max(cells, min(finest, math.ceil(step)))
 
 
 def _staircase_table(problem: NoiseProblem, cells: int, dual: DualCertificate) -> NoiseTable:
@@ -176,17 +199,11 @@ def _staircase_table(problem: NoiseProblem, cells: int, dual: DualCertificate) -
     raise CertificateError("no staircase of integers is private")
 
 
-def _outward(value: int, epsilon: float) -> int:
-    """The least integer that is at least value / e^epsilon."""
-    lower, _ = exp_bounds(epsilon)
-    return -(-(value << BITS) // lower)
-
-
 def _head(epsilon: float, cells: int, top: int, shrink: float) -> tuple[np.ndarray, int]:
     """Weights of the highest step and the next, and the weight of each tail."""
     mass = 2 * top + 1 + 2 * cells / math.expm1(epsilon)
     high = math.floor(TOTAL / mass * shrink)
-    low = _outward(high + 1, epsilon)
+    low = outward(high + 1, epsilon)
     half = [high] * top + [low] * cells
     centre = high
     if (TOTAL - centre) % 2:
@@ -202,7 +219,7 @@ def _block(epsilon: float, cells: int, shrink: float) -> tuple[np.ndarray, int]:
     block: list[int] = []
     for _ in range(steps):
         block += [value] * cells
-        value = _outward(value, epsilon)
+        value = outward(value, epsilon)
     return np.array(block, np.int64), TOTAL - sum(block)
 
 
@@ -327,13 +344,19 @@ def with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTab
     wanted = fine_cells(problem)
     if problem.epsilon > _NARROW and not problem.loss.by_samples:
         finest = wanted = MOST_CELLS
-    cells = problem.integer_sensitivity or min(finest, wanted, most)
+    # The last weights of a step must be integers that delta allows for.
+    few = max(1, int(tail / least_delta(problem.epsilon, 2)))
+    cells = problem.integer_sensitivity or min(finest, wanted, most, few)
     cost = problem.cost(cells, cells * 3)
     values = floats(cost.upper, cost.denominator)
     top = best_top(problem.epsilon, cells, values, cells * 3)
     edge: float = math.inf
     if problem.support is not None:
         edge = problem.support * cells - 0.5 if problem.kind == "real" else problem.support
+    radius = truncation_radius(problem.epsilon, tail * 0.999, cells, top)
+    long = 2 * min(radius, edge)
+    if long * _SHORT > tail * TOTAL or long * cells > _MOST_REPAIRED:
+        return _of_integers(problem, best, cells, top, edge)
     radius = 0
     for margin in _MARGINS:
         if radius == 0 or margin > _LONGER:
@@ -353,24 +376,43 @@ def with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTab
             return candidate if candidate.upper < best.upper else best
         except CertificateError:
             continue
-    return best
+    return _of_integers(problem, best, cells, top, edge)
+
+
+def _of_integers(
+    problem: NoiseProblem, best: NoiseTable | None, cells: int, top: int, edge: float
+) -> NoiseTable | None:
+    """The same with a staircase of integers, where rounding one would cost all of delta."""
+    tail = min(problem.delta, problem.impossible or 1.0)
+    weights = whole_staircase(problem.epsilon, tail, cells, top, edge)
+    if weights is None:
+        return best
+    if not (problem.folded or problem.monotone or problem.support is not None):
+        weights = _cheapest_place(problem, cells, weights)
+    try:
+        if best is None:
+            return _with_any_prices(problem, cells, weights, 0)
+        candidate = NoiseTable.rounded(problem, cells, weights, 0, best.dual)
+    except CertificateError:
+        return best
+    return candidate if candidate.upper < best.upper else best
 
 
 def _with_any_prices(problem: NoiseProblem, cells: int, weights: Integers, atom: int) -> NoiseTable:
     """A table with the prices of the largest shift alone, or without prices if that is better."""
-    cost = problem.cost(cells, cells)
+    none = no_prices(cells)
+    cost = problem.cost(cells, none.reach)
     least = Fraction(min(cost.lower), cost.denominator)
     try:
         dual = one_shift(problem, problem.integer_sensitivity or 1)
-        table = NoiseTable.rounded(problem, cells, weights, atom, dual)
-        if table.lower > least:
-            return table
+        reached = problem.cost(dual.cells, dual.reach)
+        proved = prove_bound(dual, reached, epsilon=problem.epsilon, delta=problem.delta)
     except CertificateError:
-        pass  # prices of huge or uneven losses may not be integers of 64 bits
-    return NoiseTable.rounded(problem, cells, weights, atom, no_prices(cells))
+        proved = least  # prices of huge or uneven losses may not be integers of 64 bits
+    return NoiseTable.rounded(problem, cells, weights, atom, dual if proved > least else none)
 
 
-def _cheapest_place(problem: NoiseProblem, cells: int, law: Floats) -> Floats:
+def _cheapest_place(problem: NoiseProblem, cells: int, law: NDArray[N]) -> NDArray[N]:
     """The law moved to where an uneven loss has it, if anywhere."""
     radius = len(law) // 2
     cost = problem.cost(cells, 2 * radius)
@@ -378,7 +420,7 @@ def _cheapest_place(problem: NoiseProblem, cells: int, law: Floats) -> Floats:
     places = sorted({round(radius * part / 32) for part in range(-32, 33)}, key=abs)
     paid = [float(values[radius + s : radius + s + len(law)] @ law) for s in places]
     best = places[int(np.argmin(paid))]
-    wide = np.zeros(len(law) + 2 * abs(best))
+    wide = np.zeros(len(law) + 2 * abs(best), law.dtype)
     wide[abs(best) + best : abs(best) + best + len(law)] = law
     return wide
 
@@ -425,49 +467,3 @@ def largest_shift_prices(
         status="closed form",
         iterations=0,
     )
-
-
-def decaying(epsilon: float, cells: int, radius: int) -> Floats:
-    """Truncated Laplace: weights that fall by e^-epsilon over a unit."""
-    distance = np.abs(np.arange(-radius, radius + 1))
-    law = np.exp(-epsilon * distance / cells)
-    return np.asarray(law / law.sum())
-
-
-def staircase(epsilon: float, cells: int, radius: int, top: int) -> Floats:
-    """Truncated staircase: steps one unit wide, each e^-epsilon of the one before.
-
-    ``top`` is the radius of the highest step.
-    """
-    distance = np.abs(np.arange(-radius, radius + 1))
-    law = np.exp(-epsilon * np.ceil(np.maximum(distance - top, 0) / cells))
-    return np.asarray(law / law.sum())
-
-
-def best_top(epsilon: float, cells: int, cost: Floats, radius: int) -> int:
-    """The radius of the highest step that makes a staircase cheapest."""
-    most = cells
-    candidates: list[int] = np.unique(np.linspace(0, most, min(most + 1, 65)).astype(int)).tolist()
-    best = 0
-    for _ in range(3):
-        values = [float(cost @ staircase(epsilon, cells, radius, top)) for top in candidates]
-        best = candidates[int(np.argmin(values))]
-        step = max(1, (candidates[1] - candidates[0]) if len(candidates) > 1 else 1)
-        near = range(max(0, best - step), min(most, best + step) + 1)
-        candidates = sorted(set(list(near)[:: max(1, len(near) // 32)]) | {best})
-    return best
-
-
-def truncation_radius(epsilon: float, delta: float, cells: int, top: int = 0) -> int:
-    """The least radius at which a decaying law or staircase puts at most delta on its last unit."""
-
-    def ends(steps: int) -> bool:
-        law = staircase(epsilon, cells, top + steps * cells, top)
-        return float(law[:cells].sum()) <= delta * (1 - 1e-9)
-
-    if math.exp(-epsilon) == 0:
-        return top + cells
-    enough = 1
-    while not ends(enough):
-        enough *= 2
-    return top + cells * bisect_left(range(enough), True, lo=1 + enough // 2, key=ends)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opendp_optimal.arrays import Progress
+from opendp_optimal.certify.noise import no_prices
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.model.noise import (
@@ -20,15 +21,19 @@ from opendp_optimal.model.noise import (
 )
 from opendp_optimal.problem.noise import NoiseProblem, support_radius
 from opendp_optimal.round.noise import falling, private_weights
-from opendp_optimal.search.closed import decaying, priced, pure_table, with_closed_form
+from opendp_optimal.search.closed import priced, pure_table, with_closed_form
 from opendp_optimal.search.jump import divided, fine_parts, moved_costs
 from opendp_optimal.search.options import SearchOptions, silent
 from opendp_optimal.search.sizing import (
+    LARGE_EPSILON,
     aligned,
     first_cells,
     most_cells,
+    proof_seconds,
     seconds,
 )
+from opendp_optimal.search.stairs import decaying, least_delta
+from opendp_optimal.solvers.work import Work
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
 
@@ -37,8 +42,8 @@ Integers = NDArray[np.int64]
 _ATTEMPTS = 6
 _OWN, _SLOWER = ("auto", "interior"), 50
 """Methods that use the interior-point method, and how much longer others take."""
-_LONGEST = 1_500_000
-"""Values of integer noise on each side of 0, at most."""
+_LONGEST, _LONGEST_SAMPLED = 750_000, 150_000
+"""Values of integer noise on each side of 0, at most; with a loss that is a user's function."""
 
 
 def solve(
@@ -64,8 +69,8 @@ def solve(
     :param delta: privacy parameter; 0 gives pure noise (losses l1 and l2)
     :param loss: "l1", "l2", "pinball:LEVEL", a registered name, a function or a ``Loss``
     :param integer_sensitivity: n for integer queries of that sensitivity; None for real queries
-        of sensitivity 1 (scale the noise for others). Noise of more than 1,500,000 integers on
-        each side is refused
+        of sensitivity 1 (scale the noise for others). Noise of more than 750,000 integers on
+        each side is refused (150,000 where the loss is a function)
     :param gap: largest acceptable certified relative gap (upper - lower) / lower; if it cannot be
         reached, the best table is returned with a ``GapWarning``
     :param cache: look for the table on disk first, and keep it there
@@ -123,38 +128,38 @@ def solve(
 
 
 def _run(
-    program: LatticeProgram, *, method: str, outward_only: bool, gap: float
+    program: LatticeProgram, *, method: str, outward_only: bool, gap: float, work: Work
 ) -> LatticeSolution:
     from opendp_optimal.solvers import run_noise  # loaded only when needed
 
-    return run_noise(program, method=method, outward_only=outward_only, gap=gap)
+    return run_noise(program, method=method, outward_only=outward_only, gap=gap, work=work)
 
 
 def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
     """The first table that meets the gap, or the best on the finest lattice that is allowed."""
     gap, method, progress = options.gap, options.method, options.progress
+    work = Work(options.seconds)
     if problem.delta == 0:
-        price = partial(_run, method=method, outward_only=True, gap=gap)
+        price = partial(_run, method=method, outward_only=True, gap=gap, work=work)
         tiny = 1e-12 if method in _OWN else 1e-6
-        return pure_table(problem, gap, price, progress, tiny)
-    _check_length(problem)
+        return pure_table(problem, gap, price, progress, tiny, work)
+    _check_size(problem)
     fixed = problem.integer_sensitivity or options.cells
     limit = fixed or most_cells(problem, options.seconds)
     count = fixed or min(limit, first_cells(problem, gap))
     best: NoiseTable | None = None
     failure: Exception | None = None
-    last, found = (0, 0), best
-    spent = 0.0
+    last, before, found = (0, 0), best, best
     for attempt in range(_ATTEMPTS):
-        spent += seconds(problem, count) * (1 if method in _OWN else _SLOWER)
-        if (fixed or attempt) and spent > options.seconds:
+        if seconds(problem, count) * (1 if method in _OWN else _SLOWER) > work.left:
             break
         progress(f"{count} cells per sensitivity")
         lattices = (fixed, fixed) if fixed else aligned(problem, count)
         if lattices != last:
-            last, found = lattices, None
+            last, before, found = lattices, found, None
+            work.spend(proof_seconds(problem, count))
             try:
-                found = _attempt(problem, *lattices, method, gap)
+                found = _attempt(problem, *lattices, method, gap, work)
                 best = _better(best, found)
             except (SolverError, CertificateError) as error:
                 failure = error
@@ -162,7 +167,7 @@ def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
             # With a small delta the staircase is so close that it may be a little better.
             close = not fixed and problem.delta <= 1e-3 and 0.2 <= problem.epsilon <= 6
             return (with_closed_form(problem, best) if close else None) or best
-        if count >= limit:
+        if count >= limit or _in_vain(problem, before, found):
             break
         # The gap falls with the square of the cells, more or less: be bolder each time.
         margin = 1.03 + 0.05 * attempt
@@ -177,17 +182,42 @@ def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
     return best
 
 
-def _check_length(problem: NoiseProblem) -> None:
-    """Refuse noise of more integers than a table should hold."""
-    if (n := problem.integer_sensitivity) is None:
+def _in_vain(problem: NoiseProblem, before: NoiseTable | None, now: NoiseTable | None) -> bool:
+    """Whether a finer lattice was of no use, where the highest step is narrower than any cell."""
+    if problem.epsilon < LARGE_EPSILON or before is None:
+        return False
+    return now is None or (now.gap > 0.8 * before.gap and before.gap < math.inf)
+
+
+def fits(problem: NoiseProblem) -> bool:
+    """Whether integer noise is short enough for a table, and its weights for integers."""
+    n, tail = problem.integer_sensitivity or 0, min(problem.delta, problem.impossible or 1.0)
+    return problem.delta == 0 or (
+        _length(problem) <= (_LONGEST_SAMPLED if problem.loss.by_samples else _LONGEST)
+        and least_delta(problem.epsilon, n or 1) <= tail
+    )
+
+
+def _length(problem: NoiseProblem) -> float:
+    """Values of integer noise on each side of 0."""
+    tail = min(problem.delta, problem.impossible or 1.0)
+    return (problem.integer_sensitivity or 0) * support_radius(problem.epsilon, tail)
+
+
+def _check_size(problem: NoiseProblem) -> None:
+    """Refuse noise of more integers than a table should hold, or finer than its weights can be."""
+    if fits(problem):
         return
-    length = n * support_radius(problem.epsilon, min(problem.delta, problem.impossible or 1.0))
-    if length > _LONGEST:
+    n, where = problem.integer_sensitivity, f"({problem.epsilon}) and delta ({problem.delta})"
+    if problem.impossible is not None:
         raise ValueError(
-            f"integer_sensitivity ({n}) must be smaller at epsilon ({problem.epsilon}) and delta "
-            f"({problem.delta}): the noise has {2 * length:.2g} values; use noise for real "
-            "queries, scaled, and round the sum"
+            f"impossible ({problem.impossible}) must be larger at epsilon {where}: noise that "
+            "keeps to it is longer, or its weights finer, than a table can hold"
         )
+    raise ValueError(
+        f"integer_sensitivity ({n}) must be smaller at epsilon {where}: the noise has "
+        f"{2 * _length(problem):.2g} values; use noise for real queries, scaled, and round the sum"
+    )
 
 
 def _no_table(problem: NoiseProblem, failure: Exception | None) -> Exception:
@@ -203,7 +233,9 @@ def _no_table(problem: NoiseProblem, failure: Exception | None) -> Exception:
     return error
 
 
-def _attempt(problem: NoiseProblem, above: int, below: int, method: str, gap: float) -> NoiseTable:
+def _attempt(
+    problem: NoiseProblem, above: int, below: int, method: str, gap: float, work: Work
+) -> NoiseTable:
     """Solve both programmes, each on a lattice that suits it, round, prove.
 
     Most optima fall outwards, so that half of the terms can be left out; where rounding shows
@@ -215,15 +247,22 @@ def _attempt(problem: NoiseProblem, above: int, below: int, method: str, gap: fl
     if parts > 1:
         program = moved_costs(problem, program, parts)
     try:
-        weights, atom = _weights(problem, program, parts, method, gap, outward)
+        weights, atom = _weights(problem, program, parts, method, gap, outward, work.part(0.5))
     except CertificateError:
         if not outward:
             raise
         outward = False
-        weights, atom = _weights(problem, program, parts, method, gap, outward)
-    relaxed = _run(program_below(problem, below), method=method, outward_only=outward, gap=gap)
+        weights, atom = _weights(problem, program, parts, method, gap, outward, work.part(0.5))
+    relaxed = _run(
+        program_below(problem, below), method=method, outward_only=outward, gap=gap, work=work
+    )
     prices = priced(problem, relaxed, below)
-    return NoiseTable.rounded(problem, above * parts, weights, atom, prices)
+    table = NoiseTable.rounded(problem, above * parts, weights, atom, prices)
+    if table.lower >= 0:
+        return table
+    # At worst no prices at all, which prove that no loss is negative.
+    none = no_prices(problem.integer_sensitivity or below)
+    return NoiseTable.rounded(problem, above * parts, weights, atom, none)
 
 
 def _weights(
@@ -233,9 +272,10 @@ def _weights(
     method: str,
     gap: float,
     outward: bool,
+    work: Work,
 ) -> tuple[Integers, int]:
     """Private integer weights from the programme of a mechanism."""
-    above = _run(program, method=method, outward_only=outward, gap=gap)
+    above = _run(program, method=method, outward_only=outward, gap=gap, work=work)
     weights = falling(above.weights) if problem.monotone else above.weights
     if parts > 1:
         weights = divided(weights, problem, parts)

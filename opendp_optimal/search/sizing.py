@@ -9,7 +9,9 @@ import math
 from bisect import bisect_left
 from fractions import Fraction
 
+from opendp_optimal.losses import sampled
 from opendp_optimal.problem.noise import NoiseProblem
+from opendp_optimal.solvers.work import step_seconds
 
 _SMALL_SENSITIVITY = 64
 _LONG_NOISE = 200
@@ -18,13 +20,15 @@ _LONG_NOISE = 200
 There the noise is so long that whole numbers make no difference (the sum is rounded at the end).
 """
 _MOST_TERMS = 300_000
-_STEPS, _OPERATIONS, _TERMS = 60, 2e9, 7e6
-"""Steps of the interior-point method; operations of dense algebra and terms a second."""
-MOST_SECONDS = 12.0
-"""What a programme may take; where the one that was asked for would take longer, a closed form
-answers."""
+_STEPS = 50
+"""Of the interior-point method, more or less."""
+_SAMPLE, _POINT = 4e-6, 4e-6
+"""Work of a call of a user's function, and of an exact proof at a point."""
+MOST_SECONDS = 9.0
+"""The counted work of a request, about seconds; where what was asked for takes more, the best that
+was found answers, or a closed form."""
 _FINE_GAP = 1e-4
-_LARGE_EPSILON = 12.0
+LARGE_EPSILON = 12.0
 """From this epsilon on the highest step is narrower than any cell, a fine lattice is in vain."""
 
 
@@ -41,7 +45,7 @@ def integer_sensitivity(epsilon: float, sensitivity: Fraction | float) -> int | 
 
 def most_cells(problem: NoiseProblem, most_seconds: float = MOST_SECONDS) -> int:
     """The finest lattice whose two programmes stay within bounds of time and memory."""
-    most = _MOST_TERMS if problem.epsilon < _LARGE_EPSILON else _MOST_TERMS // 10
+    most = _MOST_TERMS if problem.epsilon < LARGE_EPSILON else _MOST_TERMS // 10
     _, prices = problem.reaches
     sides, counts = 1 if problem.folded else 4, [1]
     while counts[-1] < 4096:
@@ -55,7 +59,7 @@ def most_cells(problem: NoiseProblem, most_seconds: float = MOST_SECONDS) -> int
 
 
 def seconds(problem: NoiseProblem, cells: int) -> float:
-    """About how long the interior-point method takes for both programmes, on one core."""
+    """About how long the interior-point method takes for both programmes, and their proofs."""
     inner, outer = (math.ceil(cells * reach) + 1 for reach in problem.reaches)
     if problem.support is not None:
         end = math.ceil(problem.support * (1 if problem.kind == "integer" else cells))
@@ -66,7 +70,18 @@ def seconds(problem: NoiseProblem, cells: int) -> float:
     for radius in (inner, outer + cells):
         points = sides * radius + 1
         algebra = points * (width**2 + 4 * width * rows + rows**2)
-        total += _STEPS * (algebra / _OPERATIONS + rows * points / _TERMS)
+        total += _STEPS * step_seconds(rows * points, algebra)
+    return total + proof_seconds(problem, cells)
+
+
+def proof_seconds(problem: NoiseProblem, cells: int) -> float:
+    """The part of that which no solver does: costs and proofs."""
+    total = 0.0
+    for radius in problem.radii(cells):
+        total += _POINT * 2 * radius
+        if problem.loss.by_samples:
+            splits = 1 if problem.kind == "integer" else sampled.splits(problem.loss.shape, radius)
+            total += _SAMPLE * 2 * radius * splits
     return total
 
 

@@ -20,6 +20,7 @@ from opendp_optimal.errors import SolverError
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution, on_a_line
 from opendp_optimal.model.noise import LatticeProgram, LatticeSolution
 from opendp_optimal.model.pair import PairProgram, PairSolution
+from opendp_optimal.solvers.work import Work
 
 Check = Callable[[Any], bool]
 
@@ -78,34 +79,37 @@ class Solver:
 SOLVERS = (
     Solver(
         *("noise", "interior", "noise_interior:solve_interior"),
-        takes=("tolerance", "outward_only"),
+        takes=("tolerance", "outward_only", "work"),
     ),
     Solver(
         *("noise", "highs", "noise_highs:solve_highs"),
+        takes=("work",),
         suits=lambda program: len(program.shifts) * program.points <= _SMALL_LATTICE,
     ),
     Solver(
         *("noise", "cutting-planes", "noise_cuts:solve_events"),
+        takes=("work",),
         serves=_plain,
         when="for noise that is neither monotone nor bounded in what is impossible",
         suits=_never,
     ),
     Solver(
         *("noise", "partition-cuts", "partition_cuts:solve_lattice"),
+        takes=("work",),
         serves=_plain,
         when="for noise that is neither monotone nor bounded in what is impossible",
         suits=_never,
     ),
     Solver(
         *("channel", "interior", "channel_interior:solve_interior"),
-        takes=("tolerance", "penalty", "progress"),
+        takes=("tolerance", "penalty", "progress", "work"),
         serves=lambda program: program.delta > 0,
         when="with a positive delta",
         settles=_within(1e-2),
     ),
     Solver(
         *("channel", "interior", "channel_line:solve_line"),
-        takes=("progress",),
+        takes=("progress", "work"),
         serves=on_a_line,
         when="for inputs on a line",
         suits=lambda program: program.cost.size >= _SMALL_CHANNEL,
@@ -113,7 +117,7 @@ SOLVERS = (
     ),
     Solver(
         *("channel", "highs", "channel_highs:solve_highs"),
-        takes=("penalty", "progress"),
+        takes=("penalty", "progress", "work"),
     ),
     Solver(
         *("pair", "interior", "pair_interior:solve_pairs"),
@@ -124,7 +128,12 @@ SOLVERS = (
 
 
 def run_noise(
-    program: LatticeProgram, *, method: str, outward_only: bool, gap: float
+    program: LatticeProgram,
+    *,
+    method: str,
+    outward_only: bool,
+    gap: float,
+    work: Work | None = None,
 ) -> LatticeSolution:
     """Solve a lattice programme, with costs of any size.
 
@@ -132,8 +141,9 @@ def run_noise(
     :param method: one of the table's, or "auto"
     :param outward_only: leave out terms that cannot bind for noise that falls outwards
     :param gap: the relative gap that is wanted in the end
+    :param work: what may be done, no limit if None
     """
-    options = {"outward_only": outward_only, "tolerance": min(5e-3, gap / 20)}
+    options = {"outward_only": outward_only, "tolerance": min(5e-3, gap / 20), "work": work}
     largest = float(np.abs(program.cost).max())
     if _LEAST_COST <= largest <= _MOST_COST or largest == 0:
         found: LatticeSolution = _first("noise", program, method, options)
@@ -159,6 +169,7 @@ def run_channel(
     method: str = "auto",
     tolerance: float = 1e-5,
     progress: Progress | None = None,
+    work: Work | None = None,
 ) -> ChannelSolution:
     """Solve a channel programme.
 
@@ -166,11 +177,12 @@ def run_channel(
     :param method: one of the table's, or "auto"
     :param tolerance: relative duality gap at which the interior-point method stops
     :param progress: called with a line of text at every step
+    :param work: what may be done, no limit if None
     """
     # Rows add up to one, so that taking a constant from a row's costs changes nothing else.
     least = program.cost.min(axis=1, keepdims=True)
     lifted = replace(program, cost=program.cost - least)
-    options = {"tolerance": tolerance, "progress": progress}
+    options = {"tolerance": tolerance, "progress": progress, "work": work}
     found: ChannelSolution
     for penalty in _PENALTIES:
         found = _first("channel", lifted, method, {**options, "penalty": penalty})

@@ -14,6 +14,7 @@ from opendp_optimal.arrays import Floats, Indices, Progress
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
 from opendp_optimal.solvers.highs import TOLERANCE, add_columns, add_rows, optimum, quiet_highs
+from opendp_optimal.solvers.work import Work
 
 _ROUNDS = 200
 _FEW = 400
@@ -30,8 +31,8 @@ _LEAST_UNIT = 1e-7
 class _Model:
     """The programme in HiGHS: columns are weights, the raise of the caps, then slacks."""
 
-    def __init__(self, program: ChannelProgram, penalty: float) -> None:
-        self.program = program
+    def __init__(self, program: ChannelProgram, penalty: float, work: Work | None) -> None:
+        self.program, self.work = program, work
         self.inputs, self.outputs = program.cost.shape
         self.n = self.inputs * self.outputs
         self.unit = float(program.cost.max()) or 1.0
@@ -103,22 +104,27 @@ class _Model:
 
     def solve(self) -> tuple[Floats, float, Floats, float]:
         """Weights, raise of the caps, row prices, value; raises unless it is optimal."""
-        values, prices, value = optimum(self.highs)
+        values, prices, value = optimum(self.highs, self.work)
         raised = float(values[self.n]) if self.elastic else 0.0
         weights = values[: self.n].reshape(self.inputs, self.outputs)
         return weights, raised, prices, value
 
 
 def solve_highs(
-    program: ChannelProgram, *, penalty: float = 0.0, progress: Progress | None = None
+    program: ChannelProgram,
+    *,
+    penalty: float = 0.0,
+    progress: Progress | None = None,
+    work: Work | None = None,
 ) -> ChannelSolution:
     """Solve with HiGHS, adding what is violated until nothing is.
 
     :param program: what to solve
     :param penalty: what raising all caps by one unit costs
     :param progress: called with a line of text at every round
+    :param work: what may be done, no limit if None
     """
-    model = _Model(program, penalty)
+    model = _Model(program, penalty, work)
     pure = program.delta == 0
     if not pure and len(program.first) <= _FEW and len(program.first):
         model.add_pairs(np.flatnonzero(model.gentle))

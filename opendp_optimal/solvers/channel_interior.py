@@ -20,6 +20,7 @@ from opendp_optimal.errors import SolverError
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
 from opendp_optimal.solvers.blockband import BlockBand
 from opendp_optimal.solvers.interior import Iterate, Pace, follow
+from opendp_optimal.solvers.work import Work, channel_seconds
 
 PACE = Pace(to_boundary=0.99, centring=1e-6, limit=120, patience=15, progress=0.95)
 _BUDGET_PART = 0.3
@@ -61,6 +62,7 @@ class _Newton:
         self.reach = int(np.abs(program.first - program.second).max(initial=0))
         if self.elastic or 3 * self.reach >= self.rows:
             self.reach = self.rows
+        self.seconds = channel_seconds(self.rows, self.outputs, self.pairs, self.reach)
         self._plan_blocks()
 
     def _plan_blocks(self) -> None:
@@ -263,6 +265,7 @@ def solve_interior(
     tolerance: float = 1e-5,
     penalty: float = 0.0,
     progress: Progress | None = None,
+    work: Work | None = None,
 ) -> ChannelSolution:
     """Solve to a relative duality gap; every iterate is feasible but for the raise of the caps.
 
@@ -270,6 +273,7 @@ def solve_interior(
     :param tolerance: relative duality gap at which to stop
     :param penalty: what raising all caps by one unit costs
     :param progress: called with a line of text at every step
+    :param work: what may be done, no limit if None
     """
     if program.delta <= 0:
         raise SolverError("the interior-point method needs a positive delta")
@@ -279,7 +283,7 @@ def solve_interior(
         program, cost=program.cost / unit, caps=program.caps / unit, cap=program.cap / unit
     )
     newton = _Newton(scaled, penalty)
-    x, status, iterations = follow(newton, _start(newton), tolerance, PACE, progress)
+    x, status, iterations = follow(newton, _start(newton), tolerance, PACE, progress, work)
     dual = float(x.theta.sum() - scaled.delta * x.price.sum() - scaled.cap * x.mu.sum())
     return ChannelSolution(
         weights=x.p[: newton.n].reshape(newton.rows, newton.outputs),

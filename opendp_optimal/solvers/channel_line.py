@@ -17,6 +17,7 @@ from opendp_optimal.arrays import Floats, Progress
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
 from opendp_optimal.solvers.channel_interior import PACE, ChannelIterate
 from opendp_optimal.solvers.interior import follow
+from opendp_optimal.solvers.work import Work, step_seconds
 
 
 class _Newton:
@@ -27,6 +28,7 @@ class _Newton:
         self.cost = program.cost.ravel()
         self.rows, self.outputs = program.cost.shape
         self.n = self.rows * self.outputs
+        self.seconds = step_seconds(3 * self.n, 20 * self.rows * self.n + self.rows**3)
         # The pair from each input to the next, and back; the last number is for none.
         none = len(program.first)
         self.up, self.down = (np.full(self.rows - 1, none) for _ in "ud")
@@ -125,17 +127,22 @@ class _Newton:
 
 
 def solve_line(
-    program: ChannelProgram, *, tolerance: float = 1e-9, progress: Progress | None = None
+    program: ChannelProgram,
+    *,
+    tolerance: float = 1e-9,
+    progress: Progress | None = None,
+    work: Work | None = None,
 ) -> ChannelSolution:
     """Solve to a relative duality gap.
 
     :param program: what to solve, on a line
     :param tolerance: relative duality gap at which to stop
     :param progress: called with a line of text at every step
+    :param work: what may be done, no limit if None
     """
     unit = float(program.cost.max()) or 1.0
     newton = _Newton(replace(program, cost=program.cost / unit))
-    x, status, iterations = follow(newton, _start(newton), tolerance, PACE, progress)
+    x, status, iterations = follow(newton, _start(newton), tolerance, PACE, progress, work)
     return ChannelSolution(
         weights=x.p.reshape(newton.rows, newton.outputs),
         budget_price=np.zeros(len(program.first)),

@@ -8,12 +8,11 @@ from scipy import sparse
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.noise import Floats, LatticeProgram
+from opendp_optimal.solvers.work import Work, simplex_iterations, simplex_seconds
 
 TOLERANCE = 1e-9
 SMALLEST = 1e-9
 """Coefficients that HiGHS would leave out with a warning; proofs do not rest on them."""
-MOST_WORK = 1e9
-"""Iterations of the simplex method times the size of the programme, in a solve: some seconds."""
 
 
 def checked(status: highspy.HighsStatus, what: str) -> None:
@@ -68,20 +67,31 @@ def size(highs: highspy.Highs) -> int:
     return int(highs.getNumRow() + highs.getNumCol() + highs.getNumNz())
 
 
-def optimum(highs: highspy.Highs, work: float | None = None) -> tuple[Floats, Floats, float]:
+def run_within(highs: highspy.Highs, work: Work | None) -> highspy.HighsStatus:
+    """Run HiGHS within a limit of work; raises if that is not enough.
+
+    :param work: what the simplex method may do, no limit if None
+    """
+    if work is None:
+        return highs.run()
+    entries = size(highs)
+    most = simplex_iterations(entries, work.left)
+    limited = highs.setOptionValue("simplex_iteration_limit", max(1, most))
+    checked(limited, "limit its work")
+    ended = highs.run()
+    work.spend(simplex_seconds(entries, highs.getInfo().simplex_iteration_count))
+    if highs.getModelStatus() == highspy.HighsModelStatus.kIterationLimit or work.left <= 0:
+        raise SolverError("HiGHS needs more work than a request may take")
+    return ended
+
+
+def optimum(highs: highspy.Highs, work: Work | None = None) -> tuple[Floats, Floats, float]:
     """Solve; variables, row prices and value. Raises unless HiGHS calls it optimal.
 
-    :param work: a limit for the simplex method, on iterations times the size of the programme
+    :param work: what the simplex method may do, no limit if None
     """
-    if work is not None:
-        checked(
-            highs.setOptionValue("simplex_iteration_limit", max(1, int(work / size(highs)))),
-            "limit its work",
-        )
-    ended = highs.run()
+    ended = run_within(highs, work)
     status = highs.getModelStatus()
-    if status == highspy.HighsModelStatus.kIterationLimit:
-        raise SolverError("HiGHS needs more work than a request may take")
     checked(ended, "solve")
     if status != highspy.HighsModelStatus.kOptimal:
         raise SolverError(f"HiGHS ended with {highs.modelStatusToString(status)}")

@@ -30,11 +30,14 @@ from scipy.linalg.lapack import dgetrf
 from opendp_optimal.arrays import Floats, Progress
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.noise import Budgeted
+from opendp_optimal.solvers.work import Work, step_seconds
 
 _LOW, _HIGH = 0.1, 10.0
 """Complementarity products are pulled into this part of their mean."""
 _END = 1e-3
 """Relative gaps from which on steps that lead nowhere are put down to rounding."""
+_CAREFUL = 1.5
+"""How much more work a careful step is."""
 _BEYOND = 0.3
 """How far beyond a step the centrality corrector looks."""
 
@@ -69,6 +72,9 @@ X = TypeVar("X", bound=Iterate)
 
 class NewtonSystem(Protocol[X]):
     """What the loop needs of a programme."""
+
+    seconds: float
+    """Work of a step."""
 
     def factor(self, x: X) -> None:
         """Factor the Newton matrix at an iterate."""
@@ -161,6 +167,7 @@ def follow(
     tolerance: float,
     pace: Pace,
     progress: Progress | None = None,
+    work: Work | None = None,
 ) -> tuple[X, str, int]:
     """Take steps from a start until the gap is closed, or cannot be.
 
@@ -169,6 +176,7 @@ def follow(
     :param tolerance: relative duality gap at which to stop
     :param pace: how boldly to go
     :param progress: called with a line of text at every step
+    :param work: what may be done, no limit if None
     :returns: the last iterate, a status ("optimal", "stalled", "breakdown" or "limit") and the
         number of steps
     """
@@ -182,6 +190,10 @@ def follow(
         careful = careful or (pace.again and stalled > 1 and relative < _END)
         if stalled > pace.patience:
             return x, "stalled", iteration
+        if work is not None:
+            if work.left < newton.seconds:
+                return x, "limit", iteration
+            work.spend(newton.seconds * (_CAREFUL if careful else 1.0))
         if progress is not None:
             progress(f"step {iteration}: gap {relative:.1e}")
         try:
@@ -254,6 +266,9 @@ class _Newton:
         self.width = max(int(gap.max(initial=0)), order_width)
         # Blocked dense algebra wins over the banded one when the band is a good part of the whole.
         self.dense = self.n**2 < 8 * self.width * self.budgets
+        width, rows = (self.n if self.dense else self.width), self.budgets
+        algebra = self.n * (width**2 + 4 * width * rows + rows**2)
+        self.seconds = step_seconds(len(self.pairs.first), algebra)
         self.band_index = gap * self.n + low
         # A band entry is seen twice when a point is its own mirrored shift (gap 0).
         self.band_scale = np.where(gap == 0, 2.0, 1.0) * -self.growth
@@ -456,9 +471,9 @@ def _start(newton: _Newton) -> LatticeIterate:
 
 
 def solve_budgeted(
-    program: Budgeted, tolerance: float
+    program: Budgeted, tolerance: float, work: Work | None = None
 ) -> tuple[LatticeIterate, float, float, str, int]:
     """The last iterate, its primal and dual value, a status and the number of steps."""
     newton = _Newton(program)
-    x, status, iterations = follow(newton, _start(newton), tolerance, _PACE)
+    x, status, iterations = follow(newton, _start(newton), tolerance, _PACE, work=work)
     return x, newton.value(x), x.theta - float(newton.caps @ x.price), status, iterations

@@ -17,24 +17,26 @@ import numpy as np
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.noise import Floats, Indices, LatticeProgram, LatticeSolution
 from opendp_optimal.solvers.highs import (
-    MOST_WORK,
     SMALLEST,
     add_columns,
     checked,
     optimum,
     quiet_highs,
-    size,
     weight_scale,
 )
+from opendp_optimal.solvers.work import Work
 
 _ROUNDS = 400
 _TOLERANCE = 1e-6
+_TERM = 5e-8
+"""Work for each term, in looking for the worst events."""
 
 
-def solve_events(program: LatticeProgram) -> LatticeSolution:
+def solve_events(program: LatticeProgram, *, work: Work | None = None) -> LatticeSolution:
     """Solve by adding, after each solve, the worst event of every violated shift.
 
     :param program: what to solve; order and tail rows are not part of this method
+    :param work: what may be done, no limit if None
     """
     n, delta = program.points, program.delta
     growth = float(np.exp(program.epsilon))
@@ -43,12 +45,10 @@ def solve_events(program: LatticeProgram) -> LatticeSolution:
     atoms = 0 if program.atom_cost is None else 1
     highs = _start(program, unit, atoms)
     cuts: list[tuple[int, Indices]] = []
-    work = MOST_WORK / 5  # rows are long
     for rounds in range(1, _ROUNDS + 1):
         values, row_prices, value = optimum(highs, work)
-        work -= highs.getInfo().simplex_iteration_count * size(highs) + 10 * len(pairs.row)
-        if work <= 0:
-            raise SolverError("cutting planes need more work than a request may take")
+        if work is not None:
+            work.spend(_TERM * len(pairs.row))
         p, atom = values[:n] * unit, float(values[n]) if atoms else 0.0
         padded = np.append(p, 0.0)
         terms = padded[pairs.first] - growth * padded[pairs.second]

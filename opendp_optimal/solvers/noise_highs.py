@@ -12,15 +12,14 @@ from scipy import sparse
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.noise import Floats, LatticeProgram, LatticeSolution, Pairs
 from opendp_optimal.solvers.highs import (
-    MOST_WORK,
     SMALLEST,
     add_columns,
     add_rows,
     optimum,
     quiet_highs,
-    size,
     weight_scale,
 )
+from opendp_optimal.solvers.work import Work
 
 _ROUNDS = 60
 _AT_ONCE = 8
@@ -30,9 +29,9 @@ _SMALL = 32
 class _Model:
     """The programme in HiGHS, growing by shifts; columns are weights, atom, then slacks."""
 
-    def __init__(self, program: LatticeProgram) -> None:
+    def __init__(self, program: LatticeProgram, work: Work | None) -> None:
         self.program = program
-        self.work = MOST_WORK
+        self.work = work
         self.pairs: Pairs = program.pairs(outward_only=False)
         n = program.points
         self.unit = weight_scale(program, 1e-3 * program.delta)
@@ -110,7 +109,6 @@ class _Model:
     def solve(self) -> tuple[Floats, float, Floats, float]:
         """Weights, atom, row prices and value; raises unless HiGHS calls it optimal."""
         values, prices, value = optimum(self.highs, self.work)
-        self.work -= self.highs.getInfo().simplex_iteration_count * size(self.highs)
         n = self.program.points
         atom = float(values[n]) if self.atoms else 0.0
         return values[:n] * self.unit, atom, prices, value
@@ -123,12 +121,13 @@ class _Model:
         return np.asarray(rows, dtype=float)
 
 
-def solve_highs(program: LatticeProgram) -> LatticeSolution:
+def solve_highs(program: LatticeProgram, *, work: Work | None = None) -> LatticeSolution:
     """Solve with HiGHS: all shifts at once if they are few, else as they are violated.
 
     :param program: what to solve
+    :param work: what may be done, no limit if None
     """
-    model = _Model(program)
+    model = _Model(program, work)
     shifts = len(program.shifts)
     everything = program.cells <= _SMALL
     start = (

@@ -17,11 +17,13 @@ import numpy as np
 from opendp_optimal.arrays import Booleans, Floats, Integers
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.noise import LatticeProgram, LatticeSolution
-from opendp_optimal.solvers.highs import add_columns, checked, quiet_highs
+from opendp_optimal.solvers.highs import add_columns, checked, quiet_highs, run_within
+from opendp_optimal.solvers.work import Work
 
 _DROP: Final = 1e-12  # coefficients that HiGHS would ignore with a warning
 _IDLE: Final = 0.1  # slack in units of delta; eager purging is fastest
 _MOST_ROUNDS: Final = 4_000
+_CELL: Final = 4e-8  # work for each cell of a shift or a row, in looking for the worst event
 _PURGE_EVERY: Final = 50  # rounds
 TOLERANCE: Final = 1e-7
 """A row counts as satisfied within this fraction of delta."""
@@ -88,11 +90,20 @@ class Programme:
         return np.asarray(totals * self.scale)
 
     def advance(
-        self, seconds: float = math.inf, limit: int = 1, tolerance: float = TOLERANCE
+        self,
+        seconds: float = math.inf,
+        limit: int = 1,
+        tolerance: float = TOLERANCE,
+        work: Work | None = None,
     ) -> bool:
-        """One round: solve, drop idle rows, add the most violated ones; False when out of time."""
-        if not self._solve(seconds):
+        """One round: solve, drop idle rows, add the most violated ones; False when out of time.
+
+        Raises when out of work.
+        """
+        if not self._solve(seconds, work):
             return False
+        if work is not None:
+            work.spend(_CELL * self.base * (len(self.shifts) + self.cuts))
         self.rounds += 1
         if not self.infeasible:
             if self.rounds % _PURGE_EVERY == 0:
@@ -105,11 +116,11 @@ class Programme:
             self.stalled = not self.solved and bool(before) and all(again)
         return True
 
-    def _solve(self, seconds: float) -> bool:
+    def _solve(self, seconds: float, work: Work | None) -> bool:
         highs = self._highs
         limit = highs.getRunTime() + max(seconds, 0.0)  # HiGHS counts all its runs together
         checked(highs.setOptionValue("time_limit", limit), "set time_limit")
-        answer = highs.run()
+        answer = run_within(highs, work)
         status = highs.getModelStatus()
         if status == highspy.HighsModelStatus.kTimeLimit:
             return False
@@ -201,12 +212,13 @@ def _worst_shifts(edges: Integers, cells: int, *, one_sided: bool) -> Integers:
     return shifts[shifts > 0] if one_sided else shifts
 
 
-def solve_lattice(program: LatticeProgram) -> LatticeSolution:
+def solve_lattice(program: LatticeProgram, *, work: Work | None = None) -> LatticeSolution:
     """The method on a lattice programme, whose answer is rounded and certified like any other.
 
     One row for the worst pair of shift and event at a time, as in the paper; idle rows are dropped.
 
     :param program: what to solve; order and tail rows are no part of the method, nor is the atom
+    :param work: what may be done, no limit if None
     """
     inner = program.radius - program.pad
     edges = np.arange(-inner, inner + 2)
@@ -216,7 +228,7 @@ def solve_lattice(program: LatticeProgram) -> LatticeSolution:
         program.folded,
     )
     while not (method.solved or method.stalled):
-        method.advance()
+        method.advance(work=work)
         if method.infeasible or method.rounds > _MOST_ROUNDS:
             raise SolverError(f"no private noise was found in {method.rounds} rounds")
     rows = {m: r for r, m in enumerate(program.shifts.tolist())}

@@ -114,7 +114,7 @@ class BoundedTable(Table):
     def _proved(self) -> tuple[float, float]:
         """The bounds that follow from the data."""
         if self.clamped is not None:
-            loss = self.clamped.loss()
+            loss = self.clamped.mean()
         else:
             loss = proofs.expected_cost(self.weights, self._above)
         return float_up(loss), float_down(proofs.prove_bound(self.dual, self._below))
@@ -157,8 +157,8 @@ class BoundedTable(Table):
         value = Fraction(answer)
         if problem.integer and value.denominator != 1:
             raise ValueError(f"answer ({answer}) must be an integer")
-        if self.noise is not None:
-            return self.upper
+        if self.clamped is not None:
+            return float_up(self.clamped.loss())
         return float_up(expected_loss_at(problem, self.weights, self.cells, value, self.telling))
 
     @property
@@ -174,8 +174,8 @@ class BoundedTable(Table):
     @cached_property
     def largest_conditional_loss(self) -> float:
         """A bound on the expected loss at every single answer, rounded up."""
-        if self.noise is not None:
-            return self.upper
+        if self.clamped is not None:
+            return float_up(self.clamped.loss())
         asked = replace(self.problem, cap=self.problem.cap or 1.0)
         values = proofs.cap_values(self.weights, model.channel_above(asked, self.bins, self.cells))
         return float_up(max(values))

@@ -280,7 +280,8 @@ class NoiseTable(Table):
     def draw(self, size: int | None = None, steps: int = 1) -> Any:
         """Exact noise from the secure source, in units of 1 / (cells * steps).
 
-        :param size: None for one int, or the length of the array
+        :param size: None for one int, or the length of the array: of 64-bit integers, or of
+            Python's where endless noise is longer
         :param steps: grid points per cell (odd); the guarantee then holds for whole shifts of up
             to cells * steps units. Integer tables have 1
         """
@@ -297,6 +298,10 @@ class NoiseTable(Table):
         cells[atom] = 0
         if steps == 1:
             return cells
+        if self.tail is not None and int(np.abs(cells).max(initial=0)) >= (1 << 62) // steps - 1:
+            # Noise without end may be longer than integers of 64 bits.
+            far = [c * steps + one_below(steps) - steps // 2 for c in cells.tolist()]
+            return np.array(far, dtype=object)
         out = spread_over_cells(cells, steps)
         out[atom] = 0
         return out

@@ -4,8 +4,8 @@ Written from the definition alone, for checking the fast one: nothing of ``certi
 numpy. The law of a table is spelt out as a list; for every whole shift and both directions the
 worst event is added up term by term. ``exp`` is bounded by its series.
 
-One shortcut: of a law that falls on both sides of its middle only the largest shift is looked at.
-A term [P(i) - growth P(i - m)]+ is positive only where i - m lies on the other side of the middle
+One shortcut: of a law that falls on both sides of its peak only the largest shift is looked at.
+A term [P(i) - growth P(i - m)]+ is positive only where i - m lies on the other side of the peak
 or beyond, and there P(i - m) falls as m grows: no smaller shift has a worse event.
 """
 
@@ -89,13 +89,13 @@ def plain_epsilon_holds(law: Law, shift: int, growth: Fraction, inner: int) -> b
     return True
 
 
-def falls(law: Law) -> bool:
-    """Whether a law falls on both sides of its middle.
+def falls(law: Law, middle: int | None = None) -> bool:
+    """Whether a law falls on both sides of a place, its middle if none is given.
 
-    >>> falls([1, 2, 2, 1, 0]), falls([1, 0, 2, 0, 0])
-    (True, False)
+    >>> falls([1, 2, 2, 1, 0]), falls([1, 0, 2, 0, 0]), falls([3, 1, 0], 0)
+    (True, False, True)
     """
-    middle = len(law) // 2
+    middle = len(law) // 2 if middle is None else middle
     left, right = law[: middle + 1], law[middle:]
     rising = all(a <= b for a, b in itertools.pairwise(left))
     return rising and all(a >= b for a, b in itertools.pairwise(right))
@@ -103,7 +103,7 @@ def falls(law: Law) -> bool:
 
 def _shifts(law: Law, most: int) -> range:
     """The shifts to look at: all of them, or the largest alone if the law falls."""
-    return range(most if falls(law) else 1, most + 1)
+    return range(most if falls(law, law.index(max(law))) else 1, most + 1)
 
 
 def holds(table: Any) -> bool:

@@ -19,7 +19,13 @@ import numpy as np
 from opendp_optimal import BoundedTable, GapWarning, NoiseTable, solve, solve_bounded
 from opendp_optimal.testing import independent
 from tests.attacks.request_losses import Recipe
-from tests.attacks.request_means import bounded_mean, known_bounded, known_noise, noise_mean
+from tests.attacks.request_means import (
+    bounded_mean,
+    clamped_mean,
+    known_bounded,
+    known_noise,
+    noise_mean,
+)
 
 Table = NoiseTable | BoundedTable
 NEARLY = 1.1
@@ -198,13 +204,19 @@ def bounded(table: BoundedTable, automatic: bool, promised: bool) -> None:
     for name, value in known_bounded(table):
         ensure(table.lower <= value * ROUNDED, f"lower {table.lower} is above {name}, {value}")
         if automatic:
-            most = value * ROUNDED * (1 + (table.gap if promised else CLOSE))
+            most = value * ROUNDED * (1 + (table.gap if promised else CLOSE)) + cell_loss(table)
             ensure(table.upper <= most, f"upper {table.upper} loses to {name}, {value}")
     release = table.releaser()
     low, high = problem.low, problem.high
     answers = [low, high, (low + high) / 2, low - 1, high + 1]
     for x in map(int, answers) if problem.integer else [*answers, math.nan, math.inf, -math.inf]:
         ensure(low <= release(x) <= high, f"a release of {x} outside of the range")
+
+
+def cell_loss(table: BoundedTable) -> float:
+    """The loss of the finest cell: where epsilon is large no step of a lattice is so narrow."""
+    problem, power = table.problem, table.loss.power or 1
+    return 0.0 if problem.integer else table.loss(float(problem.reach) / 2**14) / (2 + 2 * power)
 
 
 def clamped_holds(table: BoundedTable) -> None:
@@ -215,9 +227,8 @@ def clamped_holds(table: BoundedTable) -> None:
     reach = min(Fraction(problem.sensitivity), problem.width)
     moved = math.floor(reach * Fraction(2) ** how.bits) + (0 if problem.integer else 1)
     ensure(moved <= noise.cells * how.steps, "neighbours are too far apart")
-    if not problem.integer and noise.loss == problem.loss and noise.loss.power:
-        scale = float(reach) ** noise.loss.power
-        least = noise_mean(noise) * scale
+    if noise.loss == problem.loss and noise.loss.power:
+        least = clamped_mean(table)
         ensure(least <= table.upper * NEARLY, f"upper {table.upper} is below the loss, {least}")
 
 

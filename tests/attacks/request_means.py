@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,34 @@ def known_bounded(table: BoundedTable) -> Iterator[tuple[str, float]]:
     for name, value in _known(_builtin(table.loss), asked.epsilon, asked.delta):
         if 1e-290 < scale * value < math.inf:
             yield name, scale * value
+
+
+def clamped_mean(table: BoundedTable) -> float:
+    """The expected loss of noise that is moved into the range, in sensitivities, about."""
+    asked, noise = table.problem, table.noise
+    assert noise is not None
+    reach, power = float(asked.reach), noise.loss.power
+    points, chances = _law(noise)
+    offsets = (np.arange(INSIDE) + 0.5) / INSIDE - 0.5
+    places = np.append(((points[:, None] + offsets) / noise.cells).ravel(), 0.0)
+    chances = np.append(np.repeat(chances / INSIDE, INSIDE), noise.atom / noise.total)
+    total = weight = 0.0
+    for start, end, density in asked.densities():
+        length = float((end - start) * density)
+        left = float((start - Fraction(asked.low)) / asked.reach)
+        right = float((Fraction(asked.high) - start) / asked.reach)
+        part = float((end - start) / asked.reach)
+        for s in (np.arange(40) + 0.5) / 40:
+            moved = np.clip(places, -(left + s * part), right - s * part)
+            side = np.where(moved > 0, _side(table.loss, 1), _side(table.loss, -1))
+            total += length / 40 * float((side * np.abs(moved) ** power) @ chances)
+            weight += length / 40
+    return total / weight * reach**power
+
+
+def _side(loss: Any, side: int) -> float:
+    """What an error of one unit costs."""
+    return float(loss.exact(Fraction(side)))
 
 
 def _density(table: BoundedTable, answers: Any) -> Any:

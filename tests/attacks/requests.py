@@ -42,8 +42,8 @@ MEMORY = 6 << 30
 """Bytes of memory of a request, at most."""
 QUICK = 12_000
 """Terms of the programme of a small request, at most."""
-TOO_MANY = 10_000_000
-"""Terms beyond which a lattice that was asked for may be refused."""
+LONGEST, LONGEST_SAMPLED = 750_000, 150_000
+"""Values on each side of 0 beyond which integer noise may be refused; with a function as loss."""
 EPSILONS = (1e-4, 32.0, 31.9, 1.0, 1, 20.0, 12.0)
 DELTAS = (1e-14, 1e-12, 0.5, 0.75, 0.9, 0.99, 1 - 2.0**-53)
 
@@ -98,6 +98,19 @@ def work(asked: dict[str, Any]) -> float:
     return slow * cells * cells * (radius + 1) * (1 if asked["loss"] in ("l1", "l2") else 4)
 
 
+def size_refusal(asked: dict[str, Any]) -> set[str]:
+    """Integer noise may be too long for a table, and any noise too fine for its weights."""
+    n, epsilon = asked.get("integer_sensitivity", 0), float(asked["epsilon"])
+    tail = min(float(asked["delta"]), asked.get("impossible", 1.0))
+    if tail == 0:
+        return set()
+    length = n * math.log1p(math.expm1(epsilon) / tail) / epsilon
+    long = length > 0.99 * (LONGEST if isinstance(asked["loss"], str) else LONGEST_SAMPLED)
+    if long or max(1, n) * (6 + 1 / epsilon) > tail * 2.0**62:
+        return {"impossible" if "impossible" in asked else "integer_sensitivity"}
+    return set()
+
+
 def noise_request(number: int, small: bool = False) -> Request:
     """A request to ``solve``; a small one is drawn again until it takes a moment only."""
     for attempt in itertools.count():
@@ -125,7 +138,7 @@ def drawn_noise(rng: random.Random, number: int, small: bool) -> Request:
         if rng.random() < 0.15:
             asked[name] = True
     if rng.random() < 0.3:
-        asked["method"] = rng.choice(("interior", "highs", "cutting-planes"))
+        asked["method"] = rng.choice(("interior", "highs", "cutting-planes", "partition-cuts"))
     unit = asked.get("integer_sensitivity") or 1
     if rng.random() < 0.1:
         # From less than any private noise needs to more than the optimum takes.
@@ -136,8 +149,7 @@ def drawn_noise(rng: random.Random, number: int, small: bool) -> Request:
         asked["impossible"] = delta * log_uniform(rng, 1e-3, 1.0)
     if delta == 0 and (asked.get("monotone") or "support" in asked):
         refusable |= {"delta"}
-    if work(asked) > TOO_MANY:
-        refusable |= {"integer_sensitivity", "cells"}
+    refusable |= size_refusal(asked)
     asked["cache"] = rng.random() < 0.3
     return Request("solve", number, asked, frozenset(refusable))
 

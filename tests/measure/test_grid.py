@@ -167,6 +167,22 @@ def test_long_noise_on_large_integers(target: object, monkeypatch: pytest.Monkey
         assert 0 < abs(meas(2**62) - 2**62) < 2**52
 
 
+def test_noise_longer_than_64_bits_does_not_wrap_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise without end has no largest value: a vector of it is as exact as one draw."""
+    table = opendp_optimal.solve(1e-4, 0.0)
+    signs = np.array([1, -1, 1])
+    monkeypatch.setattr(NoiseTable, "_follow_tails", lambda self, cells: signs * 2**46)
+    drawn = table.draw(3, steps=2**18 + 1)
+    assert all(2**63 < n < 2**65 for n in (drawn * signs).tolist())
+    for carrier, low, high in (("i64", -(2**63), 2**63 - 1), ("u64", 0, 2**64 - 1)):
+        space = (
+            dp.vector_domain(dp.atom_domain(T=carrier), size=3),
+            dp.linf_distance(T=carrier),
+        )
+        release = make_optimal_noise(*space, 2**44, 4e-4)
+        assert list(release([5, 5, 5])) == [high, low, high]
+
+
 def test_vectors_have_the_length_that_the_domain_states() -> None:
     """A proof that counts coordinates counts on it."""
     for carrier, zero in (("f64", 0.0), ("i64", 0)):

@@ -13,7 +13,7 @@ from opendp_optimal.losses.base import LatticeCost
 from opendp_optimal.model.noise import LatticeSolution
 from opendp_optimal.round import noise as rounding
 from opendp_optimal.round.noise import falling, private_weights, round_weights
-from opendp_optimal.search.closed import decaying
+from opendp_optimal.search.stairs import decaying
 
 
 @given(

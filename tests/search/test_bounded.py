@@ -204,7 +204,7 @@ def test_integers():
     tilted = solve_bounded(
         1.0, 1e-3, sensitivity=1, range=(3, 9), integer=True, prior=prior, cache=False
     )
-    assert tilted.loss_at(3) < table.loss_at(3)
+    assert tilted.loss_at(3) <= table.loss_at(3)
     draw = table.releaser()
     assert {3 <= draw(a) <= 9 for a in (-5, 3, 6, 9, 100)} == {True}
     with pytest.raises(ValueError, match="must be an integer"):
@@ -309,10 +309,11 @@ def test_never_worse_than_noise_that_is_the_same_for_all():
     table = solve_bounded(epsilon, 0.0, **options)
     # The least loss of noise that is added, by the theorem on staircases.
     staircase = 3 * math.exp(epsilon / 2) / math.expm1(epsilon)
-    assert table.lower <= staircase <= table.upper <= 1.01 * staircase
+    # Moving releases into the range saves a little of it.
+    assert table.lower <= 0.99 * staircase < table.upper < staircase
     assert table.noise is not None
     assert table.delta_at(epsilon) == 0.0
-    assert table.loss_at(5.0) == table.largest_conditional_loss == table.upper
+    assert table.loss_at(5.0) == table.largest_conditional_loss > table.upper
     draw = table.releaser()
     draws = [draw(7.0) for _ in range(300)] + [draw(-9.0), draw(1e9), draw(math.nan)]
     assert all(1 <= d <= 1 + 3 * length for d in draws)

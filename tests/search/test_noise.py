@@ -147,7 +147,7 @@ def test_an_interrupted_solve_leaves_the_next_one_alone(monkeypatch):
     from opendp_optimal.solvers import interior
     from opendp_optimal.table import store as cache
 
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

@@ -13,9 +13,10 @@ from opendp_optimal import GapWarning, NoiseTable, solve, solve_bounded
 from opendp_optimal.model.noise import program_below
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.search import noise as search
-from opendp_optimal.search.closed import staircase, truncation_radius
 from opendp_optimal.search.sizing import MOST_SECONDS, most_cells, seconds
-from opendp_optimal.solvers import noise_cuts, run_noise
+from opendp_optimal.search.stairs import staircase, truncation_radius
+from opendp_optimal.solvers import run_noise
+from opendp_optimal.solvers.work import Work
 
 
 def answered(**asked: Any) -> NoiseTable:
@@ -80,14 +81,24 @@ def test_pure_noise_of_the_largest_sensitivity() -> None:
     assert 0 < table.lower <= table.upper
 
 
+@pytest.mark.parametrize("method", ["interior", "highs", "cutting-planes", "partition-cuts"])
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
-def test_cutting_planes_end(
-    delta: float, programmes: list[int], monkeypatch: pytest.MonkeyPatch
+def test_every_method_ends_with_its_work(
+    delta: float, method: str, programmes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(noise_cuts, "MOST_WORK", 1e6)
-    table = answered(epsilon=0.5, delta=delta, method="cutting-planes", gap=0.01)
-    assert programmes
-    assert 0 < table.lower <= table.upper
+    spent: list[float] = []
+
+    def little(program: Any, **options: Any) -> Any:
+        work = Work(0.002)
+        try:
+            return run_noise(program, **options | {"work": work})
+        finally:
+            spent.append(0.002 - work.left)
+
+    monkeypatch.setattr(search, "_run", little)
+    table = answered(epsilon=0.5, delta=delta, method=method, gap=0.01)
+    assert 0 < max(spent) < 0.02
+    assert 0 <= table.lower <= table.upper
 
 
 @pytest.mark.parametrize("option", [{"monotone": True}, {"impossible": 1e-9}])
