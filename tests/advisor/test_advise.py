@@ -197,7 +197,7 @@ def test_bad_requests(change, message) -> None:
 
 def with_candidates(monkeypatch, *functions):
     found = plugins.Plugins(plugins.make_manager(), ())
-    found._collected["candidates"] = {
+    vars(found)["candidates"] = {
         f.__name__: plugins.Registered(f.__name__, f, "somebody") for f in functions
     }
     monkeypatch.setattr(plugins, "load", lambda: found)

@@ -54,6 +54,6 @@ def test_failures_are_told(capsys, monkeypatch) -> None:
 
     found = dict(plugins.load().candidates)
     found["broken"] = plugins.Registered("broken", broken, "somebody")
-    monkeypatch.setitem(plugins.load()._collected, "candidates", found)
+    monkeypatch.setitem(vars(plugins.load()), "candidates", found)
     assert run(["advise", "1"]) == 1
     assert "failed: broken of somebody: out of order" in capsys.readouterr().err
