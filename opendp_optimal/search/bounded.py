@@ -415,6 +415,8 @@ class _Search:
             bins, cells = int(problem.width), math.floor(problem.reach)
         elif problem.edges is not None:
             bins, cells = len(problem.edges) - 1, 0
+        else:
+            self.levels.add(bins)
         channel = channel_above(problem, bins, cells)
         told = len(channel.revealing) // 2
         for y in range(told, channel.outputs - told):

@@ -33,6 +33,7 @@ def _law(table: NoiseTable) -> tuple[Any, Any]:
     side = table.tail.weights / table.total * (table.tail.weight / table.total)
     again = table.tail.again / table.total
     blocks = max(1, math.ceil(-30 / math.log(again))) if again > 0 else 1
+    blocks = min(blocks, 1 + 2_000_000 // len(side))  # what is left out only lowers the mean
     beyond = np.concatenate([side * again**q for q in range(blocks)])
     out = np.arange(table.radius + 1, table.radius + 1 + len(beyond))
     return np.concatenate([-out[::-1], points, out]), np.concatenate(
