@@ -180,6 +180,24 @@ def follow(
     :returns: the last iterate, a status ("optimal", "stalled", "breakdown" or "limit") and the
         number of steps
     """
+    spent = [0.0]
+    try:
+        return _follow(newton, x, tolerance, pace, progress, work.left if work else np.inf, spent)
+    finally:
+        if work is not None:
+            work.spend(spent[0])
+
+
+def _follow(
+    newton: NewtonSystem[X],
+    x: X,
+    tolerance: float,
+    pace: Pace,
+    progress: Progress | None,
+    left: float,
+    spent: list[float],
+) -> tuple[X, str, int]:
+    """The same; the work that was done is noted in ``spent``, as it goes."""
     best, stalled, careful = np.inf, 0, False
     for iteration in range(pace.limit):
         relative = _dot(x.primal(), x.dual()) / max(abs(newton.value(x)), 1e-300)
@@ -190,10 +208,9 @@ def follow(
         careful = careful or (pace.again and stalled > 1 and relative < _END)
         if stalled > pace.patience:
             return x, "stalled", iteration
-        if work is not None:
-            if work.left < newton.seconds:
-                return x, "limit", iteration
-            work.spend(newton.seconds * (_CAREFUL if careful else 1.0))
+        if left - spent[0] < newton.seconds:
+            return x, "limit", iteration
+        spent[0] += newton.seconds * (_CAREFUL if careful else 1.0)
         if progress is not None:
             progress(f"step {iteration}: gap {relative:.1e}")
         try:
