@@ -218,6 +218,7 @@ class _Search:
         self.failure: Exception | None = None
         self.work = Work(_BINS_PART * options.seconds)
         self.planned = self.work.left
+        self.stored = False
         self.solved: tuple[int, ChannelProgram, ChannelSolution] | None = None
 
     def take(self, stored: BoundedTable | None) -> None:
@@ -225,6 +226,7 @@ class _Search:
         if stored is None:
             return
         self.levels |= set(stored.levels)
+        self.stored = True
         self.above = _Above(
             stored.bins, stored.cells, stored.weights, Fraction(stored.upper), stored.noise
         )
@@ -408,7 +410,7 @@ class _Search:
     def try_constant(self) -> None:
         """One release for all answers: where no programme was solved, noise may be worse."""
         problem = self.problem
-        if self.solved is not None or problem.cap is not None:
+        if self.solved is not None or self.stored or problem.cap is not None:
             return
         bins, cells = 1, 1
         if problem.integer:
