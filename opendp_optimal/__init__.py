@@ -42,6 +42,12 @@ if TYPE_CHECKING:
     from opendp_optimal.measure.improve import improve as improve
     from opendp_optimal.measure.joint import joint as joint
     from opendp_optimal.measure.joint import make_joint as make_joint
+    from opendp_optimal.measure.mean import make_optimal_mean as make_optimal_mean
+    from opendp_optimal.measure.mean import make_optimal_means as make_optimal_means
+    from opendp_optimal.measure.mean import make_optimal_moments as make_optimal_moments
+    from opendp_optimal.measure.mean import then_optimal_mean as then_optimal_mean
+    from opendp_optimal.measure.mean import then_optimal_means as then_optimal_means
+    from opendp_optimal.measure.mean import then_optimal_moments as then_optimal_moments
     from opendp_optimal.measure.noise import make_optimal as make_optimal
     from opendp_optimal.measure.noise import make_optimal_noise as make_optimal_noise
     from opendp_optimal.measure.noise import then_optimal_noise as then_optimal_noise
@@ -50,10 +56,12 @@ if TYPE_CHECKING:
     from opendp_optimal.search.bounded import solve_bounded as solve_bounded
     from opendp_optimal.search.channel import solve_channel as solve_channel
     from opendp_optimal.search.noise import solve as solve
+    from opendp_optimal.search.pair import solve_pair as solve_pair
     from opendp_optimal.search.radial import solve_radial as solve_radial
     from opendp_optimal.table.bounded import BoundedTable as BoundedTable
     from opendp_optimal.table.channel import ChannelTable as ChannelTable
     from opendp_optimal.table.noise import NoiseTable as NoiseTable
+    from opendp_optimal.table.pair import PairTable as PairTable
     from opendp_optimal.table.radial import RadialTable as RadialTable
 
 __version__ = "0.2.0"

@@ -54,7 +54,7 @@ def defer(
 ) -> Callable[..., Deferred]:
     """Turn a constructor with ``d_in`` and ``d_out`` into one that waits for its query's.
 
-    :param make: takes ``(input_domain, input_metric, d_in, d_out, *, ...)``.
+    :param make: takes ``(input_domain, input_metric, ..., d_in, d_out, *, ...)``.
     :param name: what the new constructor is called.
     :param without: keywords that have no meaning in a query.
     """
@@ -64,13 +64,16 @@ def defer(
     parameters = [p for p in whole.parameters.values() if p.name not in left_out]
     rest = whole.replace(parameters=parameters, return_annotation="Deferred")
 
-    def waiting(input_domain: dp.Domain, input_metric: dp.Metric, **options: Any) -> Deferred:
-        rest.bind(input_domain, input_metric, **options)
+    def waiting(
+        input_domain: dp.Domain, input_metric: dp.Metric, *given: Any, **options: Any
+    ) -> Deferred:
+        bound = rest.bind(input_domain, input_metric, *given, **options).arguments
+        chosen = {name: bound[name] for name in list(bound)[2:]}
 
         def build(
             domain: dp.Domain, metric: dp.Metric, d_in: Any, d_out: Any, **measure: Any
         ) -> dp.Measurement:
-            return make(domain, metric, d_in, d_out, **options, **measure)
+            return make(domain, metric, d_in=d_in, d_out=d_out, **chosen, **measure)
 
         return Deferred((input_domain, input_metric), build, concentrated=concentrated)
 

@@ -126,6 +126,21 @@ def table():
     yield core.make_optimal_bounded, {**space, "range": (0.0, 2.0), **SMALL}
     yield core.then_optimal_noise, {"d_in": 1.0, "d_out": (1.0, 0.5), **SMALL}
     yield core.then_optimal_bounded_noise, {"d_in": 1.0, "d_out": (1.0, 0.5), "range": (0.0, 2.0)}
+    yield core.solve_pair, {"epsilon": 2.0, "delta": 1e-3, **SMALL}
+    yield core.solve_radial, {"epsilon": 1.0, "delta": 0.5, "size": 2, "cache": False}
+    yield core.make_exact_gaussian, {**space, "d_in": 1.0, "d_out": (1.0, 0.5)}
+    yield core.then_exact_gaussian, {"d_in": 1.0, "d_out": (1.0, 0.5)}
+    column = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
+    rows = dp.numpy.array2_domain(num_columns=1, T=float, nan=False), dp.symmetric_distance()
+    for name, (domain, metric), bounds in (
+        ("mean", column, (0.0, 1.0)),
+        ("means", rows, [(0.0, 1.0)]),
+        ("moments", column, (0.0, 1.0)),
+    ):
+        good = {"bounds": bounds, "d_in": 1, "d_out": (2.0, 1e-3)}
+        both = {"input_domain": domain, "input_metric": metric, **good}
+        yield getattr(core, f"make_optimal_{name}"), both
+        yield getattr(core, f"then_optimal_{name}"), good
     yield core.compose, {"releases": [], "delta": 1e-6}
     yield core.advise, {"epsilon": 1.0, "delta": 0.5, "sensitivity": 1.0}
     for mechanism in core.load_plugins().mechanisms.values():
@@ -263,7 +278,7 @@ def test_good_arguments_are_accepted():
         except REFUSED as error:
             refused.append((build.__name__, str(error)[:80]))
     # Mechanisms and transformations that are not for single floats.
-    others = {"make_bounded_geometric", "make_optimal_mean", *BUILT, *NOT_RELEASES}
+    others = {"make_bounded_geometric", "make_sized_mean", *BUILT, *NOT_RELEASES}
     assert {name for name, _ in refused} <= others, refused
 
 

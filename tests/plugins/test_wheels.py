@@ -24,12 +24,12 @@ ROOT = Path(__file__).parents[2]
 HOOK = """
 from opendp_optimal import hookimpl
 
-def make_optimal_mean(input_domain, input_metric):
+def make_sized_mean(input_domain, input_metric):
     pass
 
 @hookimpl
 def opendp_optimal_register_{kind}(register):
-    register(make_optimal_mean)
+    register(make_sized_mean)
 """
 BROKEN = {
     "zz-misspelt": HOOK.format(kind="mechanismz"),
@@ -111,7 +111,7 @@ def test_everything_is_discovered_and_the_broken_are_named(fresh: Path, tmp_path
     distributions = {plugin["distribution"] for plugin in found["plugins"]}
     assert {"opendp-optimal", "opendp-optimal-example"} <= distributions
     (example,) = [p for p in found["plugins"] if p["distribution"] == "opendp-optimal-example"]
-    assert example["adds"]["mechanisms"] == ["optimal_mean"]
+    assert example["adds"]["mechanisms"] == ["sized_mean"]
     assert example["adds"]["losses"] == ["huber"]
     assert example["adds"]["commands"] == ["quote"]
     reasons = {failure["distribution"]: failure["reason"] for failure in found["failures"]}
@@ -148,7 +148,7 @@ context = dp.Context.compositor(
     data=[1.0, 2.0, 3.0], privacy_unit=dp.unit_of(contributions=1),
     privacy_loss=dp.loss_of(epsilon=1.0, delta=1e-6), split_evenly_over=2,
     domain=dp.vector_domain(dp.atom_domain(T=float, nan=False)))
-print(type(context.query().optimal_mean((0.0, 10.0), 3).release()).__name__)
+print(type(context.query().sized_mean((0.0, 10.0), 3).release()).__name__)
 print(type(context.query().count().optimal().release()).__name__)
 """
     done = run(fresh / "python", "-c", code, OPENDP_OPTIMAL_CACHE=str(tmp_path))

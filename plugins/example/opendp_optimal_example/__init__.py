@@ -7,7 +7,7 @@ from opendp_optimal_example import plugin
 
 if TYPE_CHECKING:
     from opendp_optimal_example.huber import HUBER as HUBER
-    from opendp_optimal_example.mean import make_optimal_mean as make_optimal_mean
+    from opendp_optimal_example.mean import make_sized_mean as make_sized_mean
 
 __getattr__, __dir__, __all__ = lazy_face(__name__)
 

@@ -14,7 +14,7 @@ _LARGEST = 1e200
 _MOST_ROWS = 2**31 - 1
 
 
-def make_optimal_mean(
+def make_sized_mean(
     input_domain: dp.Domain,
     input_metric: dp.Metric,
     bounds: tuple[float, float],
@@ -43,7 +43,7 @@ def make_optimal_mean(
     ...     split_evenly_over=1,
     ...     domain=dp.vector_domain(dp.atom_domain(T=float, nan=False)),
     ... )
-    >>> answer = context.query().optimal_mean((0.0, 100.0), 3).release()
+    >>> answer = context.query().sized_mean((0.0, 100.0), 3).release()
     """
     low, high = bounds
     if not (-_LARGEST <= low < high <= _LARGEST and high - low >= 1 / _LARGEST):

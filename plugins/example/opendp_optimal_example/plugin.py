@@ -17,8 +17,8 @@ from opendp_optimal.extend import late
 
 @hookimpl
 def opendp_optimal_register_mechanisms(register: Callable[..., None]) -> None:
-    """Add ``optimal_mean`` to the Context API."""
-    register(late("opendp_optimal_example.mean:make_optimal_mean"))
+    """Add ``sized_mean`` to the Context API."""
+    register(late("opendp_optimal_example.mean:make_sized_mean"))
 
 
 @hookimpl

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import opendp_optimal
 from opendp_optimal import plugins
-from opendp_optimal_example import HUBER, make_optimal_mean
+from opendp_optimal_example import HUBER, make_sized_mean
 from opendp_optimal_example.quote import quote
 
 dp.enable_features("contrib")
@@ -29,7 +29,7 @@ def test_every_hook_is_implemented_once() -> None:
         "mechanisms",
         "tables",
     ]
-    assert names("mechanisms") == ["optimal_mean"]
+    assert names("mechanisms") == ["sized_mean"]
     assert names("losses") == ["huber"]
     assert names("commands") == ["quote"]
     assert len(names("tables")) == 1
@@ -44,16 +44,16 @@ def test_mean_in_a_context() -> None:
         split_evenly_over=2,
         domain=dp.vector_domain(dp.atom_domain(T=float, nan=False)),
     )
-    answer = context.query().optimal_mean((0.0, 100.0), 900).release()
+    answer = context.query().sized_mean((0.0, 100.0), 900).release()
     # The noise of a bounded table is below its support: a sensitivity of 100/900 times some 20.
     assert answer == pytest.approx(40.0, abs=5.0)
-    query = context.query().optimal_mean((0.0, 100.0), 900, loss="l2")
+    query = context.query().sized_mean((0.0, 100.0), 900, loss="l2")
     assert query.resolve().map(1) == (1.0, 5e-07)
 
 
 def test_mean_outside_a_context() -> None:
     space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
-    deferred = make_optimal_mean(*space, (0.0, 1.0), 10)
+    deferred = make_sized_mean(*space, (0.0, 1.0), 10)
     measurement = deferred.fix(1, (1.0, 1e-6))
     assert measurement.map(1) == (1.0, 1e-6)
 
@@ -73,7 +73,7 @@ def test_mean_outside_a_context() -> None:
 def test_bad_arguments_of_the_mean_are_named(bounds, size, named) -> None:
     space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
     with pytest.raises(ValueError, match=named):
-        make_optimal_mean(*space, bounds, size)
+        make_sized_mean(*space, bounds, size)
 
 
 def test_loss_by_name() -> None:

@@ -1,0 +1,365 @@
+"""Means with their count, released together for the price of one count.
+
+A record moves the count by 1 and each centred sum by at most half of its range. So count and
+doubled sums move within a box, and noise that falls with the linf norm hides all of them at once,
+whatever their number. For a single mean there is better noise still: the pair table of
+:mod:`opendp_optimal.search.pair`. The better of the two is taken.
+
+Records are made whole numbers one by one, by a function of the record alone, and added as integers:
+no rounding, no order of rows and no overflow can move a sum by more than is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal.arrays import Floats, Integers
+from opendp_optimal.budget.events import Approximate, Profile
+from opendp_optimal.checks import interval
+from opendp_optimal.losses.base import Loss, loss_of
+from opendp_optimal.measure import dp
+from opendp_optimal.measure._opendp import make_measurement, require_features
+from opendp_optimal.measure.facts import Facts, record_text, remember
+from opendp_optimal.measure.guarantee import group
+from opendp_optimal.measure.noise import target_of
+from opendp_optimal.measure.waiting import defer, to_then
+from opendp_optimal.problem.pair import LEAST_EPSILON
+from opendp_optimal.search.pair import solve_pair
+from opendp_optimal.search.radial import solve_radial
+from opendp_optimal.table.pair import PairTable
+from opendp_optimal.table.radial import RadialTable
+
+__all__ = [
+    "make_optimal_mean",
+    "make_optimal_means",
+    "make_optimal_moments",
+    "then_optimal_mean",
+    "then_optimal_means",
+    "then_optimal_moments",
+]
+
+_STEPS = (1 << 20) + 1
+"""Grid steps in a cell of a pair table."""
+_CHUNK = 1 << 20
+_MOST_COLUMNS = 1 << 10
+Bounds = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """Noise for a count and some centred sums.
+
+    :param table: a pair table, or radial noise in the linf norm
+    :param units: integers that a record's range is divided into, an even number
+    :param rows: how many records of a person the noise hides
+    """
+
+    table: PairTable | RadialTable
+    units: int
+    rows: int
+
+    def released(self, count: int, sums: Sequence[int]) -> tuple[float, Floats]:
+        """The noisy count, and noisy sums over the noisy count, in [-1/2, 1/2]."""
+        if isinstance(self.table, PairTable):
+            place, more = self.table.draw(1, steps=_STEPS)
+            noisy = float(count + int(more[0]))
+            totals = [sums[0] + int(place[0])]
+        else:
+            # The count and the doubled sums, all in units of the range.
+            drawn = self.table.draw(1, self.rows * self.units)[0].tolist()
+            noisy = (count * self.units + drawn[0]) / self.units
+            totals = [(2 * s + z) / 2 for s, z in zip(sums, drawn[1:], strict=True)]
+        least = max(noisy, 1.0) * self.units
+        return noisy, np.clip([total / least for total in totals], -0.5, 0.5)
+
+
+@lru_cache(maxsize=64)
+def _noise(columns: int, rows: int, epsilon: float, delta: float, loss: str) -> _Noise:
+    """The noise of least loss for a person with so many rows."""
+    box = solve_radial(epsilon, delta, columns + 1, norm="linf", loss=loss)
+    lattice = 2 * getattr(box.law, "step", 1)  # units are even, and moves multiples of the lattice
+    best = _Noise(box, lattice * -(-box.least_grid // (lattice * rows)), rows)
+    if columns > 1 or rows > 1 or delta == 0 or epsilon < LEAST_EPSILON:
+        return best
+    pair = solve_pair(epsilon, delta, loss=loss)
+    if pair.upper < _box_loss(box, loss):
+        return _Noise(pair, pair.cells * _STEPS, rows)
+    return best
+
+
+def _box_loss(box: RadialTable, loss: str) -> float:
+    """The loss of a mean times the count with noise in a box, on average over all means."""
+    each = box.upper / box.size
+    # Half of the noise on the doubled sum, and (mu - 1/2) times that on the count: 1/4 and 1/12 of
+    # the variance; at most 1/2 and 1/4 of the mean absolute value.
+    return each / 3 if loss == "l2" else 0.75 * each
+
+
+def _whole(values: NDArray[Any], bounds: Bounds, units: int) -> Integers:
+    """Each value's place in its range, from -units/2 to units/2; NaN is in the middle.
+
+    A function of each value alone, whatever floats do.
+    """
+    low, high = bounds
+    with np.errstate(all="ignore"):
+        clipped = np.clip(np.asarray(values, np.float64), low, high)
+        share = (clipped / 2 - low / 2) / (high / 2 - low / 2)  # of the range, at any size
+        place = np.rint((share - 0.5) * units)
+    half = units // 2
+    whole: Integers = np.clip(np.nan_to_num(place, nan=0.0), -half, half).astype(np.int64)
+    return whole
+
+
+def _exact_sum(whole: Integers) -> int:
+    """The sum in whole numbers, whatever its length."""
+    return sum(int(whole[at : at + _CHUNK].sum()) for at in range(0, len(whole), _CHUNK))
+
+
+@dataclass(frozen=True)
+class _Price:
+    """What a release costs at every distance."""
+
+    noise: _Noise
+    epsilon: float
+    delta: float
+
+    def pair(self, d_in: int) -> tuple[float, float]:
+        """(epsilon, delta) at a number of records; group privacy beyond those of the design."""
+        if d_in == 0:
+            return 0.0, 0.0
+        return group(self.epsilon, self.delta, -(-int(d_in) // self.noise.rows))
+
+    def event(self, d_in: Any = None) -> Approximate:
+        """What a release is, for an accountant."""
+        rows = self.noise.rows if d_in is None else int(d_in)
+        if not 0 < rows <= self.noise.rows:
+            return Approximate(*self.pair(rows))
+        table = self.noise.table
+        return Profile(self.epsilon, self.delta, table, rows, table.delta_at, 1 << 14)
+
+
+def _measurement(
+    space: tuple[dp.Domain, dp.Metric],
+    noise: _Noise,
+    target: Any,
+    integers: Callable[[Any], tuple[int, list[int]]],
+    answer: Callable[[float, Floats], Any],
+    output: str,
+    record: str,
+) -> dp.Measurement:
+    price = _Price(noise, *target_of(target))
+
+    def release(data: Any) -> Any:
+        return answer(*noise.released(*integers(data)))
+
+    approximate = isinstance(target, tuple)
+    made = make_measurement(
+        *space,
+        dp.approximate(dp.max_divergence()) if approximate else dp.max_divergence(),
+        release,
+        price.pair if approximate else lambda d_in: price.pair(d_in)[0],
+        TO=output,
+    )
+    made.table = noise.table
+    return remember(made, Facts(record, None, price.event))
+
+
+def _rows(d_in: Any) -> int:
+    if isinstance(d_in, bool) or not isinstance(d_in, int) or not 1 <= d_in <= 1 << 20:
+        raise ValueError(f"d_in ({d_in!r}) must be a number of records in [1, 2^20]")
+    return d_in
+
+
+def _check_space(
+    input_domain: dp.Domain, input_metric: dp.Metric, wanted: str, carrier: str
+) -> None:
+    """Raise unless data are rows of floats without NaN, and neighbours differ by rows."""
+    domain = str(input_domain)
+    given = isinstance(input_domain, dp.Domain) and str(input_domain.carrier_type) == carrier
+    if not given or "nan=true" in domain.lower():
+        raise ValueError(f"input_domain ({domain}) must be {wanted}, without NaN")
+    if str(input_metric) != "SymmetricDistance()":
+        raise ValueError(f"input_metric ({input_metric}) must be symmetric_distance()")
+
+
+def make_optimal_mean(
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    bounds: tuple[float, float],
+    d_in: int,
+    d_out: float | tuple[float, float],
+    *,
+    loss: str | Loss = "l2",
+) -> dp.Measurement:
+    """Make a measurement that releases a mean and the count, for the price of one count.
+
+    :param input_domain: a vector domain of floats that exclude NaN.
+    :param input_metric: ``symmetric_distance()``.
+    :param bounds: values are clamped to them.
+    :param d_in: how many records a person has at most.
+    :param d_out: an epsilon, or ``(epsilon, delta)``.
+    :param loss: of the mean's error times the count, on average over all means: "l1" or "l2".
+
+    >>> import opendp.prelude as dp
+    >>> dp.enable_features("contrib")
+    >>> space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
+    >>> meas = make_optimal_mean(*space, (0.0, 100.0), d_in=1, d_out=(1.0, 1e-6))
+    >>> mean, count = meas([30.0, 50.0] * 5000)
+    >>> meas.map(1), 39 < mean < 41, 9900 < count < 10100
+    ((1.0, 1e-06), True, True)
+    """
+    require_features("contrib")
+    _check_space(input_domain, input_metric, "a vector domain of floats", "Vec<f64>")
+    low, high = _range(bounds)
+    named = loss_of(loss).name
+    noise = _noise(1, _rows(d_in), *target_of(d_out), named)
+
+    def integers(data: Any) -> tuple[int, list[int]]:
+        whole = _whole(np.asarray(data), (low, high), noise.units)
+        return len(whole), [_exact_sum(whole)]
+
+    def answer(count: float, centred: Floats) -> tuple[float, float]:
+        return _mean(float(centred[0]), (low, high)), count
+
+    record = record_text("make_optimal_mean", (low, high), d_in, d_out, named)
+    space = input_domain, input_metric
+    return _measurement(space, noise, d_out, integers, answer, "(f64, f64)", record)
+
+
+def _range(bounds: Any, name: str = "bounds") -> Bounds:
+    """The ends of a range, checked."""
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+        raise ValueError(f"{name} ({bounds!r}) must be a pair (low, high)")
+    low, high = interval(*bounds, names=(f"{name}[0]", f"{name}[1]"))
+    return float(low), float(high)
+
+
+def _mean(centred: float, bounds: Bounds) -> float:
+    low, high = bounds
+    return min(max(low + (centred + 0.5) * (high - low), low), high)
+
+
+def make_optimal_means(
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    bounds: Sequence[tuple[float, float]],
+    d_in: int,
+    d_out: float | tuple[float, float],
+    *,
+    loss: str | Loss = "l2",
+) -> dp.Measurement:
+    """Make a measurement that releases the means of several columns and the count, together.
+
+    All of it costs what one count costs; OpenDP's means would each need a share of the budget.
+
+    :param input_domain: ``dp.numpy.array2_domain(num_columns=..., T=float, nan=False)``.
+    :param input_metric: ``symmetric_distance()``.
+    :param bounds: of each column; values are clamped to them.
+    :param d_in: how many records a person has at most.
+    :param d_out: an epsilon, or ``(epsilon, delta)``.
+    :param loss: "l1" or "l2".
+    :returns: a measurement that releases an array of means, and the count.
+
+    >>> import numpy as np
+    >>> import opendp.prelude as dp
+    >>> dp.enable_features("contrib")
+    >>> domain = dp.numpy.array2_domain(num_columns=2, T=float, nan=False)
+    >>> space = domain, dp.symmetric_distance()
+    >>> meas = make_optimal_means(*space, [(0.0, 1.0), (18.0, 90.0)], d_in=1, d_out=1.0)
+    >>> means, count = meas(np.array([[0.5, 40.0]] * 10_000))
+    >>> means.round(1).tolist(), meas.map(1)
+    ([0.5, 40.0], 1.0)
+    """
+    require_features("contrib")
+    _check_space(input_domain, input_metric, "an array2_domain of floats", "ExtrinsicObject")
+    columns = getattr(input_domain.descriptor, "num_columns", None)
+    if columns is None or input_domain.descriptor.nan is not False:
+        raise ValueError(f"input_domain ({input_domain}) must fix num_columns and exclude NaN")
+    if not 1 <= columns <= _MOST_COLUMNS:
+        raise ValueError(f"input_domain ({columns} columns) must have 1 to {_MOST_COLUMNS} columns")
+    if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != columns:
+        raise ValueError(f"bounds ({bounds!r}) must be a pair for each of {columns} columns")
+    ranges = [_range(pair, f"bounds[{at}]") for at, pair in enumerate(bounds)]
+    named = loss_of(loss).name
+    noise = _noise(columns, _rows(d_in), *target_of(d_out), named)
+
+    def integers(data: Any) -> tuple[int, list[int]]:
+        table = np.asarray(data)
+        sums = [_exact_sum(_whole(table[:, j], ranges[j], noise.units)) for j in range(columns)]
+        return len(table), sums
+
+    def answer(count: float, centred: Floats) -> tuple[Floats, float]:
+        means = [_mean(c, pair) for c, pair in zip(centred.tolist(), ranges, strict=True)]
+        return np.array(means), count
+
+    record = record_text("make_optimal_means", tuple(ranges), d_in, d_out, named)
+    space = input_domain, input_metric
+    return _measurement(space, noise, d_out, integers, answer, "ExtrinsicObject", record)
+
+
+def make_optimal_moments(
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    bounds: tuple[float, float],
+    d_in: int,
+    d_out: float | tuple[float, float],
+    *,
+    degree: int = 2,
+    loss: str | Loss = "l2",
+) -> dp.Measurement:
+    """Make a measurement that releases count, mean and variance, for the price of one count.
+
+    :param input_domain: a vector domain of floats that exclude NaN.
+    :param input_metric: ``symmetric_distance()``.
+    :param bounds: values are clamped to them.
+    :param d_in: how many records a person has at most.
+    :param d_out: an epsilon, or ``(epsilon, delta)``.
+    :param degree: of the highest moment: 2.
+    :param loss: "l1" or "l2".
+    :returns: a measurement that releases ``(count, mean, variance)``.
+
+    >>> import opendp.prelude as dp
+    >>> dp.enable_features("contrib")
+    >>> space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
+    >>> meas = make_optimal_moments(*space, (0.0, 10.0), d_in=1, d_out=1.0)
+    >>> count, mean, variance = meas([2.0, 8.0] * 50_000)
+    >>> round(mean, 1), round(variance, 1)
+    (5.0, 9.0)
+    """
+    require_features("contrib")
+    _check_space(input_domain, input_metric, "a vector domain of floats", "Vec<f64>")
+    if degree != 2:
+        raise ValueError(f"degree ({degree!r}) must be 2")
+    low, high = _range(bounds)
+    named = loss_of(loss).name
+    noise = _noise(2, _rows(d_in), *target_of(d_out), named)
+
+    def integers(data: Any) -> tuple[int, list[int]]:
+        first = _whole(np.asarray(data), (low, high), noise.units)
+        share = first / noise.units + 0.5
+        second = _whole(share * share, (0.0, 1.0), noise.units)
+        return len(first), [_exact_sum(first), _exact_sum(second)]
+
+    def answer(count: float, centred: Floats) -> tuple[float, float, float]:
+        first, second = (centred + 0.5).tolist()
+        spread = min(max(second - first * first, 0.0), first * (1 - first))
+        width = high - low
+        return count, _mean(first - 0.5, (low, high)), spread * width * width
+
+    record = record_text("make_optimal_moments", (low, high), d_in, d_out, degree, named)
+    space = input_domain, input_metric
+    return _measurement(space, noise, d_out, integers, answer, "ExtrinsicObject", record)
+
+
+then_optimal_mean = to_then(make_optimal_mean)
+then_optimal_means = to_then(make_optimal_means)
+then_optimal_moments = to_then(make_optimal_moments)
+make_mean = defer(make_optimal_mean, "make_mean")
+make_means = defer(make_optimal_means, "make_means")
+make_moments = defer(make_optimal_moments, "make_moments")
