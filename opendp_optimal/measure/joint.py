@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from opendp.mod import UnknownTypeException
 
 from opendp_optimal.arrays import Integers
 from opendp_optimal.budget.events import Profile
@@ -49,14 +50,18 @@ class _Part:
     size: int
     distance: Fraction
 
-    def bound(self, norm: str) -> float:
-        """Its largest move in a norm, in units of its distance, rounded up."""
-        own = self.space.norm
-        if norm == "l2":
-            return math.sqrt(self.size) * (1 + 1e-12) if own == "linf" else 1.0
-        if own == "linf":
-            return float(self.size)
-        return math.sqrt(self.size) * (1 + 1e-12) if own == "l2" else 1.0
+    @property
+    def square(self) -> int:
+        """The square of its largest move in the l2 norm, in units of its distance."""
+        return self.size if self.space.norm == "linf" else 1
+
+    @property
+    def total(self) -> Fraction:
+        """Its largest move in the l1 norm, in units of its distance, rounded up."""
+        if self.space.norm == "linf":
+            return Fraction(self.size)
+        root = Fraction(math.isqrt(self.size << 80) + 1, 1 << 40)
+        return root if self.space.norm == "l2" else Fraction(1)
 
 
 @dataclass(frozen=True)
@@ -198,6 +203,9 @@ def make_joint(
 
     def event(d: Any) -> Profile:
         stated = pair(d_in if d is None else d)
+        table = guarantee.table if fixed and stated == (epsilon, delta) else None
+        if table is not None:  # the noise hides every move of the design
+            return Profile(*stated, guarantee, d, table.delta_at, 1 << 14)
         return Profile(*stated, guarantee, d, lambda e: stated[1] if e >= stated[0] else 1.0, 1)
 
     # Without a record a ledger takes every release for a new question.
@@ -209,7 +217,10 @@ def _part(step: dp.Transformation, d_in: Any, number: int) -> _Part:
         space = space_of(*step.output_space)
     except ValueError as error:
         raise ValueError(f"transformations[{number}]: {error}") from None
-    distance = exactly(step.map(d_in))
+    try:
+        distance = exactly(step.map(d_in))
+    except (dp.OpenDPException, UnknownTypeException, TypeError) as error:
+        raise ValueError(f"d_in ({d_in!r}) must be a distance of {step.input_metric}") from error
     if distance <= 0:
         raise ValueError(f"d_in ({d_in!r}) does not move the answer of transformations[{number}]")
     return _Part(space, (space.size or 0) if space.vector else 1, distance)
@@ -237,11 +248,9 @@ def _best(
             continue
         lattice = getattr(table.law, "step", 1)
         steps = max(_STEPS, table.least_grid, lattice << 16)
-        far = 1.0
-        if norm == "l2":
-            far = math.sqrt(sum(part.bound("l2") ** 2 for part in parts)) * (1 + 1e-12)
+        square = sum(part.square for part in parts) if norm == "l2" else 1
         # Rounding to the grid moves each number by up to a step more.
-        moved = math.ceil(steps * Fraction(far)) + math.isqrt(size) + 2
+        moved = math.isqrt(steps * steps * square) + 1 + math.isqrt(size) + 1
         reach = -(-moved // lattice) * lattice
         each = table.upper * (reach / steps) ** 2 / size
         found.append(
@@ -267,9 +276,9 @@ def _best(
 
 def _laplace(parts: tuple[_Part, ...], epsilon: float, delta: float, d_in: Any) -> JointGuarantee:
     size = sum(part.size for part in parts)
-    total = sum(part.bound("l1") for part in parts)
+    total = sum((part.total for part in parts), Fraction(0))
     steps = 1 << max(12, math.ceil(math.log2(2.0**24 * epsilon / total)))
-    reach = math.ceil(steps * Fraction(total * (1 + 1e-12))) + size
+    reach = math.ceil(steps * total) + size
     rate = float_down(Fraction(epsilon) / reach)
     square = Geometric(rate).moment(2) / steps**2
     losses = tuple(square * part.size for part in parts)

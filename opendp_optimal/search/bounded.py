@@ -18,12 +18,12 @@ from opendp_optimal.exact.numbers import float_up
 from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.model.bounded import MOST_WEIGHTS, channel_above, channel_below, check_size
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
+from opendp_optimal.model.work import Work, channel_seconds
 from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.problem.channel import ChannelProblem
 from opendp_optimal.round.channel import private_rows, round_prices
 from opendp_optimal.search import clamped as additive
 from opendp_optimal.search.options import SearchOptions, silent
-from opendp_optimal.solvers.work import Work, channel_seconds
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
 from opendp_optimal.table.bounded import BoundedTable

@@ -43,6 +43,7 @@ from opendp_optimal.model.noise import (
     floats,
     program_below,
 )
+from opendp_optimal.model.work import Work
 from opendp_optimal.problem.noise import NoiseProblem, support_radius
 from opendp_optimal.round.noise import private_weights, round_prices, round_weights
 from opendp_optimal.search.sizing import (
@@ -62,7 +63,6 @@ from opendp_optimal.search.stairs import (
     truncation_radius,
     whole_staircase,
 )
-from opendp_optimal.solvers.work import Work
 from opendp_optimal.table.noise import MOST_CELLS, NoiseTable
 
 Progress = Callable[[str], None]

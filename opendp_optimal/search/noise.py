@@ -19,6 +19,7 @@ from opendp_optimal.model.noise import (
     program_above,
     program_below,
 )
+from opendp_optimal.model.work import Work
 from opendp_optimal.problem.noise import NoiseProblem, support_radius
 from opendp_optimal.round.noise import falling, private_weights
 from opendp_optimal.search.closed import priced, pure_table, with_closed_form
@@ -33,7 +34,6 @@ from opendp_optimal.search.sizing import (
     seconds,
 )
 from opendp_optimal.search.stairs import decaying, least_delta
-from opendp_optimal.solvers.work import Work
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
 

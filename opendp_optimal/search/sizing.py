@@ -10,8 +10,8 @@ from bisect import bisect_left
 from fractions import Fraction
 
 from opendp_optimal.losses import sampled
+from opendp_optimal.model.work import step_seconds
 from opendp_optimal.problem.noise import NoiseProblem
-from opendp_optimal.solvers.work import step_seconds
 
 _SMALL_SENSITIVITY = 64
 _LONG_NOISE = 200

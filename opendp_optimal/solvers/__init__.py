@@ -20,7 +20,7 @@ from opendp_optimal.errors import SolverError
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution, on_a_line
 from opendp_optimal.model.noise import LatticeProgram, LatticeSolution
 from opendp_optimal.model.pair import PairProgram, PairSolution
-from opendp_optimal.solvers.work import Work
+from opendp_optimal.model.work import Work
 
 Check = Callable[[Any], bool]
 

@@ -13,8 +13,8 @@ from scipy import sparse
 from opendp_optimal.arrays import Floats, Indices, Progress
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
+from opendp_optimal.model.work import Work
 from opendp_optimal.solvers.highs import TOLERANCE, add_columns, add_rows, optimum, quiet_highs
-from opendp_optimal.solvers.work import Work
 
 _ROUNDS = 200
 _FEW = 400

@@ -18,9 +18,9 @@ from scipy.linalg import cho_solve, cholesky
 from opendp_optimal.arrays import Floats, Progress
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
+from opendp_optimal.model.work import Work, channel_seconds
 from opendp_optimal.solvers.blockband import BlockBand
 from opendp_optimal.solvers.interior import Iterate, Pace, follow
-from opendp_optimal.solvers.work import Work, channel_seconds
 
 PACE = Pace(to_boundary=0.99, centring=1e-6, limit=120, patience=15, progress=0.95)
 _BUDGET_PART = 0.3

@@ -15,9 +15,9 @@ from scipy.linalg import cho_solve, cholesky
 
 from opendp_optimal.arrays import Floats, Progress
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
+from opendp_optimal.model.work import Work, step_seconds
 from opendp_optimal.solvers.channel_interior import PACE, ChannelIterate
 from opendp_optimal.solvers.interior import follow
-from opendp_optimal.solvers.work import Work, step_seconds
 
 
 class _Newton:

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.noise import Floats, LatticeProgram
-from opendp_optimal.solvers.work import Work, simplex_iterations, simplex_seconds
+from opendp_optimal.model.work import Work, simplex_iterations, simplex_seconds
 
 TOLERANCE = 1e-9
 SMALLEST = 1e-9

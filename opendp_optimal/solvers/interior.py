@@ -30,7 +30,7 @@ from scipy.linalg.lapack import dgetrf
 from opendp_optimal.arrays import Floats, Progress
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.noise import Budgeted
-from opendp_optimal.solvers.work import Work, step_seconds
+from opendp_optimal.model.work import Work, step_seconds
 
 _LOW, _HIGH = 0.1, 10.0
 """Complementarity products are pulled into this part of their mean."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.noise import Floats, Indices, LatticeProgram, LatticeSolution
+from opendp_optimal.model.work import Work
 from opendp_optimal.solvers.highs import (
     SMALLEST,
     add_columns,
@@ -24,7 +25,6 @@ from opendp_optimal.solvers.highs import (
     quiet_highs,
     weight_scale,
 )
-from opendp_optimal.solvers.work import Work
 
 _ROUNDS = 400
 _TOLERANCE = 1e-6

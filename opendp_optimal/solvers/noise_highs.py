@@ -11,6 +11,7 @@ from scipy import sparse
 
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.noise import Floats, LatticeProgram, LatticeSolution, Pairs
+from opendp_optimal.model.work import Work
 from opendp_optimal.solvers.highs import (
     SMALLEST,
     add_columns,
@@ -19,7 +20,6 @@ from opendp_optimal.solvers.highs import (
     quiet_highs,
     weight_scale,
 )
-from opendp_optimal.solvers.work import Work
 
 _ROUNDS = 60
 _AT_ONCE = 8

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from opendp_optimal.model.noise import LatticeProgram, LatticeSolution
+from opendp_optimal.model.work import Work
 from opendp_optimal.solvers.interior import solve_budgeted
-from opendp_optimal.solvers.work import Work
 
 
 def solve_interior(

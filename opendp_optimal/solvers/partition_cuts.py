@@ -17,8 +17,8 @@ import numpy as np
 from opendp_optimal.arrays import Booleans, Floats, Integers
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.noise import LatticeProgram, LatticeSolution
+from opendp_optimal.model.work import Work
 from opendp_optimal.solvers.highs import add_columns, checked, quiet_highs, run_within
-from opendp_optimal.solvers.work import Work
 
 _DROP: Final = 1e-12  # coefficients that HiGHS would ignore with a warning
 _IDLE: Final = 0.1  # slack in units of delta; eager purging is fastest

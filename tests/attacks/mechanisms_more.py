@@ -21,8 +21,23 @@ REAL = (dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float))
 Built = tuple[str, Any, Any, Any, Any]
 
 
+def _means() -> Any:
+    """Means of a column that is handed over as a list; they and the count come back as one."""
+    from opendp_optimal import make_optimal_means
+    from opendp_optimal.extend import make_transformation, postprocess
+
+    column = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
+    rows = dp.numpy.array2_domain(num_columns=1, T=float, nan=False), dp.symmetric_distance()
+    stacked = make_transformation(
+        *column, *rows, lambda data: np.array(data).reshape(-1, 1), lambda d_in: d_in
+    )
+    made = stacked >> make_optimal_means(*rows, [(0.0, 8.0)], 1, (1.0, 1e-3))
+    return postprocess(made, lambda told: [*told[0].tolist(), told[1]], "Vec<f64>")
+
+
 def built() -> Iterator[Built]:
-    """Measurements that need an object of their plugin to be made."""
+    """Measurements that need an object of their own, or of their plugin, to be made."""
+    yield "optimal_means", _means(), [3.0, 3.0, 3.0], [3.0, 3.0], 1
     with contextlib.suppress(ModuleNotFoundError):
         from opendp_optimal_bayes import loss_matrix, make_optimal_channel, optimal_channel
 
@@ -47,6 +62,7 @@ def built() -> Iterator[Built]:
 
 
 BUILT = (
+    "make_optimal_means",
     "make_optimal_channel",
     "make_ring_selection",
     "make_feature_selection",

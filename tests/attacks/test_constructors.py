@@ -141,6 +141,8 @@ def table():
         both = {"input_domain": domain, "input_metric": metric, **good}
         yield getattr(core, f"make_optimal_{name}"), both
         yield getattr(core, f"then_optimal_{name}"), good
+    total = column >> dp.t.then_clamp((0.0, 1.0)) >> dp.t.then_sum()
+    yield core.make_joint, {"transformations": [total, total], "d_in": 1, "d_out": (1.0, 0.5)}
     yield core.compose, {"releases": [], "delta": 1e-6}
     yield core.advise, {"epsilon": 1.0, "delta": 0.5, "sensitivity": 1.0}
     for mechanism in core.load_plugins().mechanisms.values():

@@ -11,12 +11,12 @@ import pytest
 
 from opendp_optimal import GapWarning, NoiseTable, solve, solve_bounded
 from opendp_optimal.model.noise import program_below
+from opendp_optimal.model.work import Work
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.search import noise as search
 from opendp_optimal.search.sizing import MOST_SECONDS, most_cells, seconds
 from opendp_optimal.search.stairs import staircase, truncation_radius
 from opendp_optimal.solvers import run_noise
-from opendp_optimal.solvers.work import Work
 
 
 def answered(**asked: Any) -> NoiseTable:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from opendp_optimal import TableFormatError, solve, solve_bounded
+from opendp_optimal import TableFormatError, solve, solve_bounded, solve_radial
 from opendp_optimal.search.pair import solve_pair
 from opendp_optimal.table import base
 from opendp_optimal.table import store as cache
@@ -22,6 +22,7 @@ def tables():
         "noise": solve(0.77, 0.03, cells=3, gap=1.0, cache=False),
         "bounded": solve_bounded(1.0, 0.2, sensitivity=2, range=(0, 4), bins=4, cache=False),
         "pair": solve_pair(3.0, 0.1, gap=0.1, cache=False),
+        "radial": solve_radial(1.0, 0.0, 2, norm="linf", cache=False),
     }
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from opendp_optimal.budget import Ledger, LedgerError
 from opendp_optimal_geo.allowances import WHOLE, Allowances, Mask, Price, Users
 from opendp_optimal_geo.course import Course
-from opendp_optimal_geo.identity import Keys, Pseudonyms, check_ids, find, make_key
+from opendp_optimal_geo.identity import Keys, Pseudonyms, check_ids, create_key, find
 
 FOLDED = ("fold", "pay", "plan")
 """Pieces that a fold has in it."""
@@ -77,7 +77,7 @@ class Accounts(Allowances):
         _all.add(self)
         with self._reading():
             if not self._open:
-                make_key(path)
+                create_key(path)
             self._pseudonyms = Pseudonyms(path, name)
             settings = {**settings, "key": self._pseudonyms.commitment}
             while not self._open:

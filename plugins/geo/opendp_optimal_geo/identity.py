@@ -96,7 +96,7 @@ def find(keys: Keys, known: Keys) -> Found:
     return Found(places, new)
 
 
-def make_key(path: Path) -> None:
+def create_key(path: Path) -> None:
     """Make a key for its owner alone, unless there is one.
 
     :param path: file to make

@@ -25,7 +25,7 @@ from opendp_optimal_geo import (
 )
 from opendp_optimal_geo import accounts as accounts_module
 from opendp_optimal_geo.allowances import WHOLE
-from opendp_optimal_geo.identity import Pseudonyms, check_ids, find, make_key
+from opendp_optimal_geo.identity import Pseudonyms, check_ids, create_key, find
 
 SQUARE = rectangle((0, 0), 1000, 1000)
 POINTS = np.random.default_rng(3).normal(0.0, 800.0, (40, 2))
@@ -127,7 +127,7 @@ def test_wrong_identifiers_are_refused(ledger, ids):
     ],
 )
 def test_other_parameters_are_refused(ledger, tmp_path, name, other):
-    make_key(tmp_path / "other-key")
+    create_key(tmp_path / "other-key")
     population(ledger, range(5)).release_points(budget=1e-4)
     if "key" in other:
         other = {"key": tmp_path / other["key"]}
@@ -181,7 +181,7 @@ def test_nothing_tells_who_is_who(ledger, tmp_path, monkeypatch):
     for told in (b"person", secret, secret.hex().encode(), people.allowances._pseudonyms._key):
         assert told not in kept
     assert "look 1 of 10: RangeCount ann: homes" in {e.detail["note"] for e in ledger.log()}
-    make_key(tmp_path / "other")
+    create_key(tmp_path / "other")
     names = check_ids(NAMES, 40)
     one, two = (Pseudonyms(tmp_path / "other", name).of(names) for name in ("a", "b"))
     assert not (one == two).any()

@@ -123,6 +123,7 @@ def test_a_fork_in_the_middle_of_a_charge(tmp_path):
     assert not sqlite._spoilt
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in others' code
 def test_an_interrupt_at_any_place(tmp_path):
     """Ctrl-C leaves no lock behind, and what was charged stays charged."""
     ledger = open_ledger(tmp_path / "budgets.db", timeout=2.0)
