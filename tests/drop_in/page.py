@@ -15,7 +15,8 @@ at the same price: expected absolute error of each released number, computed fro
 noise, not drawn. `tests/drop_in` runs all of them, and contexts of four measures, weights, nested
 contexts, filters, odometers and amplification; and random requests for single numbers in four
 measures of privacy (300 by `make bench`): none was refused, none had more than 1.001 times the loss
-of OpenDP's best at the same guarantee. Written by `python -m tests.drop_in.page`.
+of OpenDP's Laplace, geometric or (under zCDP) Gaussian noise at the same guarantee. Written by
+`python -m tests.drop_in.page`.
 
 | pipeline | price | OpenDP | swapped | less | noise |
 |---|---|---:|---:|---:|---|
