@@ -11,6 +11,8 @@ no rounding, no order of rows and no overflow can move a sum by more than is cou
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.budget.events import Approximate, Profile
 from opendp_optimal.checks import interval
+from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import make_measurement, require_features
@@ -29,6 +32,7 @@ from opendp_optimal.measure.facts import Facts, record_text, remember
 from opendp_optimal.measure.guarantee import group
 from opendp_optimal.measure.noise import target_of
 from opendp_optimal.measure.waiting import defer, to_then
+from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA
 from opendp_optimal.problem.pair import LEAST_EPSILON
 from opendp_optimal.search.pair import solve_pair
 from opendp_optimal.search.radial import solve_radial
@@ -46,6 +50,10 @@ __all__ = [
 
 _STEPS = (1 << 20) + 1
 """Grid steps in a cell of a pair table."""
+_FINE_UNITS, _LEAST_UNITS, _LONGEST = 1 << 12, 1 << 4, 1 << 28
+"""Integers in a range: as a rule, and at least; and how many of them noise may be long, about."""
+_SPARE = 12
+"""Bits of them in a step of radial noise: rounding a move up to steps costs nothing to speak of."""
 _CHUNK = 1 << 20
 _MOST_COLUMNS = 1 << 10
 Bounds = tuple[float, float]
@@ -58,11 +66,14 @@ class _Noise:
     :param table: a pair table, or radial noise in the linf norm
     :param units: integers that a record's range is divided into, an even number
     :param rows: how many records of a person the noise hides
+    :param reach: how far they move the count or a doubled sum at most, in such integers; radial
+        noise hides it
     """
 
     table: PairTable | RadialTable
     units: int
     rows: int
+    reach: int
 
     def released(self, count: int, sums: Sequence[int]) -> tuple[float, Floats]:
         """The noisy count, and noisy sums over the noisy count, in [-1/2, 1/2]."""
@@ -72,7 +83,7 @@ class _Noise:
             totals = [sums[0] + int(place[0])]
         else:
             # The count and the doubled sums, all in units of the range.
-            drawn = self.table.draw(1, self.rows * self.units)[0].tolist()
+            drawn = self.table.draw(1, self.reach)[0].tolist()
             noisy = (count * self.units + drawn[0]) / self.units
             totals = [(2 * s + z) / 2 for s, z in zip(sums, drawn[1:], strict=True)]
         least = max(noisy, 1.0) * self.units
@@ -82,14 +93,23 @@ class _Noise:
 @lru_cache(maxsize=64)
 def _noise(columns: int, rows: int, epsilon: float, delta: float, loss: str) -> _Noise:
     """The noise of least loss for a person with so many rows."""
+    # Noise that is more private than asked for will do.
+    epsilon, delta = min(epsilon, MAX_EPSILON), delta if delta >= MIN_DELTA else 0.0
     box = solve_radial(epsilon, delta, columns + 1, norm="linf", loss=loss)
-    lattice = 2 * getattr(box.law, "step", 1)  # units are even, and moves multiples of the lattice
-    best = _Noise(box, lattice * -(-box.least_grid // (lattice * rows)), rows)
+    lattice = getattr(box.law, "step", 1)
+    # Fine, but for so many rows at so small an epsilon that their noise would be too long.
+    fine = min(_FINE_UNITS, max(_LEAST_UNITS, math.floor(_LONGEST * epsilon / rows)))
+    units = max(fine, -(-max(box.least_grid, lattice << _SPARE) // rows))
+    units += units % 2
+    best = _Noise(box, units, rows, -(-rows * units // lattice) * lattice)
     if columns > 1 or rows > 1 or delta == 0 or epsilon < LEAST_EPSILON:
         return best
-    pair = solve_pair(epsilon, delta, loss=loss)
+    try:
+        pair = solve_pair(epsilon, delta, loss=loss)
+    except (CertificateError, SolverError):
+        return best
     if pair.upper < _box_loss(box, loss):
-        return _Noise(pair, pair.cells * _STEPS, rows)
+        return _Noise(pair, pair.cells * _STEPS, rows, 0)
     return best
 
 
@@ -171,8 +191,8 @@ def _measurement(
 
 
 def _rows(d_in: Any) -> int:
-    if isinstance(d_in, bool) or not isinstance(d_in, int) or not 1 <= d_in <= 1 << 20:
-        raise ValueError(f"d_in ({d_in!r}) must be a number of records in [1, 2^20]")
+    if isinstance(d_in, bool) or not isinstance(d_in, int) or not 1 <= d_in <= 1024:
+        raise ValueError(f"d_in ({d_in!r}) must be a number of records in [1, 1024]")
     return d_in
 
 
@@ -242,7 +262,8 @@ def _range(bounds: Any, name: str = "bounds") -> Bounds:
 
 def _mean(centred: float, bounds: Bounds) -> float:
     low, high = bounds
-    return min(max(low + (centred + 0.5) * (high - low), low), high)
+    share = centred + 0.5
+    return min(max(low * (1 - share) + high * share, low), high)
 
 
 def make_optimal_means(
@@ -349,8 +370,9 @@ def make_optimal_moments(
     def answer(count: float, centred: Floats) -> tuple[float, float, float]:
         first, second = (centred + 0.5).tolist()
         spread = min(max(second - first * first, 0.0), first * (1 - first))
-        width = high - low
-        return count, _mean(first - 0.5, (low, high)), spread * width * width
+        half = high / 2 - low / 2
+        variance = min(4 * spread * half * half, sys.float_info.max) if spread else 0.0
+        return count, _mean(first - 0.5, (low, high)), variance
 
     record = record_text("make_optimal_moments", (low, high), d_in, d_out, degree, named)
     space = input_domain, input_metric

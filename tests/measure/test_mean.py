@@ -89,7 +89,7 @@ def _draws(noise, count):
     if isinstance(noise.table, oo.PairTable):
         place, more = noise.table.draw(count, steps=measure._STEPS)
         return place / noise.units, more
-    drawn = noise.table.draw(count, noise.units) / noise.units
+    drawn = noise.table.draw(count, noise.reach) / noise.units
     return drawn[:, 1] / 2, drawn[:, 0]
 
 
@@ -115,6 +115,18 @@ def test_answers_are_within_bounds_whatever_the_count(data):
         _, middle, variance = moments(data)
         assert 2.0 <= middle <= 3.0
         assert 0.0 <= variance <= 0.25
+
+
+@pytest.mark.parametrize("target", [(30.0, 1e-12), (40.0, 1e-300), 1e-4, (1e-4, 1e-12)])
+@pytest.mark.parametrize("rows", [1, 1023])
+def test_odd_parameters_are_answered(target, rows):
+    bounds = (-1.7e308, 1.7e308)
+    mean, count = oo.make_optimal_mean(*COLUMN, bounds, rows, target)([1.0, 2.0, 1.7e308])
+    assert bounds[0] <= mean <= bounds[1]
+    assert math.isfinite(count)
+    _, mean, variance = oo.make_optimal_moments(*COLUMN, bounds, rows, target)([1.0, 1.7e308])
+    assert bounds[0] <= mean <= bounds[1]
+    assert 0 <= variance < math.inf
 
 
 def test_in_a_context():
