@@ -51,7 +51,7 @@ demo: $(STAMP) ## a small pipeline with Laplace, Gaussian and optimal noise side
 test: $(STAMP) ## every test: core, plugins, doctests, README
 	$(PYTEST) -n $(WORKERS) --dist loadfile --file-times 30
 
-test-quick: $(STAMP) ## every promise of every room, without other processes and long runs
+test-quick: $(STAMP) ## the promises of every room, one case each, without processes and long runs
 	HYPOTHESIS_PROFILE=quick $(PYTEST) -n $(WORKERS) --dist loadfile --file-times 10 \
 		-m "not process and not slow"
 
@@ -72,7 +72,12 @@ gains: $(STAMP) ## expected losses against OpenDP's own mechanisms, exact and me
 
 bench: $(STAMP) ## release cost against OpenDP, same machine and run
 	$(BIN)/python tests/benchmarks/bench_release.py
+	$(BIN)/python tests/benchmarks/bench_keys.py $(if $(wildcard $(DATA)),--data $(DATA))
+	$(BIN)/python -m tests.benchmarks.bench_frames
+	$(BIN)/python tests/benchmarks/bench_quantiles.py $(if $(wildcard $(DATA)),--data $(DATA))
 	$(BIN)/python tests/benchmarks/bench_ledger.py
+	$(BIN)/python tests/benchmarks/bench_vectors.py
+	$(BIN)/python tests/benchmarks/bench_pairs.py
 	$(BIN)/python tests/benchmarks/bench_people.py
 	$(BIN)/python tests/benchmarks/bench_posterior.py
 	$(BIN)/python -m tests.drop_in.requests 300
@@ -96,7 +101,14 @@ bundle: $(STAMP) ## solve the tables that come with the package again
 	OPENDP_OPTIMAL_CACHE=build/bundle $(BIN)/opendp-optimal warm --loss l1 --loss l2 --integer 1 \
 		--epsilon 0.01,0.02,0.05,0.1,0.2,0.5,1,2,3,5,10 \
 		--delta 1e-3,1e-4,1e-5,1e-6,1e-7,1e-8,1e-9,1e-10
-	cp build/bundle/tables-1/*.noise opendp_optimal/table/bundled/
+	OPENDP_OPTIMAL_CACHE=build/bundle $(BIN)/opendp-optimal warm --no-real --loss l2 --epsilon 0.5,1,2 \
+		--delta 1e-6 --size 2 --size 3 --size 5 --size 10 --size 20 --size 50 --size 100
+	OPENDP_OPTIMAL_CACHE=build/bundle $(BIN)/opendp-optimal warm --no-real --loss l2 --epsilon 0.5,1,2 \
+		--delta 0 --norm linf --size 2 --size 3 --size 4 --size 5 --size 10
+	OPENDP_OPTIMAL_CACHE=build/bundle $(BIN)/opendp-optimal warm --no-real --loss l2 --epsilon 1,2 \
+		--delta 1e-6 --mean --gap 5e-3
+	cp build/bundle/tables-1/*.noise build/bundle/tables-1/*.radial build/bundle/tables-1/*.pair \
+		opendp_optimal/table/bundled/
 
 trust: $(STAMP) ## attacks, audits and faults in depth; rewrites the page of evidence
 	$(BIN)/python -m tests.attacks.evidence
