@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from opendp_optimal.budget.ledger import open_ledger as open_ledger
     from opendp_optimal.budget.shares import epsilon_share as epsilon_share
     from opendp_optimal.budget.theorems import composed_delta as composed_delta
+    from opendp_optimal.budget.theorems import concentrated_delta as concentrated_delta
     from opendp_optimal.budget.theorems import gaussian_delta_above as gaussian_delta_above
     from opendp_optimal.errors import BudgetError as BudgetError
     from opendp_optimal.errors import LedgerError as LedgerError

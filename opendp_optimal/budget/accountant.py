@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 import numpy as np
@@ -22,7 +22,7 @@ from opendp_optimal.budget.theorems import concentrated_delta, gaussian_delta_ab
 from opendp_optimal.exact.halving import least
 from opendp_optimal.exact.numbers import float_down, float_up
 
-__all__ = ["total_delta", "total_epsilon"]
+__all__ = ["total_curve", "total_delta", "total_epsilon"]
 
 Floats = NDArray[np.float64]
 
@@ -71,18 +71,31 @@ def total_delta(events: Iterable[Event], epsilon: float) -> float:
     :param events: releases on the same data, each chosen knowing those before it
     :param epsilon: the total privacy loss, possibly infinite
     """
+    return total_curve(events)(epsilon)
+
+
+def total_curve(events: Iterable[Event]) -> Callable[[float], float]:
+    """The delta of all events together at any epsilon, rounded up; they are composed once.
+
+    :param events: releases on the same data, each chosen knowing those before it
+    """
     counted, rest = _counted(events)
-    found = _delta(counted, epsilon) if counted else 0.0
-    return min(1.0, float_up(Fraction(found) + rest))
+    found = _curve(counted) if counted else lambda _: 0.0
+    return lambda epsilon: min(1.0, float_up(Fraction(found(epsilon)) + rest))
 
 
-def _delta(counted: Counter[Approximate], epsilon: float) -> float:
+def _curve(counted: Counter[Approximate]) -> Callable[[float], float]:
     alone = _alone(counted)
     if alone is not None:
-        return _least(alone, min(epsilon, _END))
-    tight = _together(counted).delta_at(epsilon)
+        return lambda epsilon: _least(alone, min(epsilon, _END))
+    tight = _together(counted)
     sum_epsilon, sum_delta = _sums(counted)
-    return min(tight, sum_delta) if epsilon >= sum_epsilon else tight
+
+    def delta(epsilon: float) -> float:
+        known = tight.delta_at(epsilon)
+        return min(known, sum_delta) if epsilon >= sum_epsilon else known
+
+    return delta
 
 
 def _counted(events: Iterable[Event]) -> tuple[Counter[Approximate], Fraction]:

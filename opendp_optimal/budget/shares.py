@@ -81,8 +81,7 @@ def laplace_share(epsilon: float, delta: float, count: int, sensitivity: int | N
     :param sensitivity: of integer queries, for discrete Laplace noise; None for real ones
     """
     start = pure_share(epsilon, delta, count)
-    pld = _library()
-    if count == 1 or delta == 0 or count > MOST_TIGHT or pld is None:
+    if count == 1 or delta == 0 or count > MOST_TIGHT or (pld := _library()) is None:
         return start
     step = 2.0 ** math.floor(math.log2(epsilon / 2000))
 
@@ -114,7 +113,7 @@ def discrete_gaussian_scale(epsilon: float, delta: float, count: int, sensitivit
     One release: Canonne, Kamath, Steinke 2020, Theorem 7.
     """
     near = gaussian_scale(epsilon, delta, count) * sensitivity
-    pld = _library()
+    pld = None if count == 1 or count > MOST_TIGHT else _library()
     # Rounding adds up over the releases: the more of them, the finer.
     step = 2.0 ** -(12 + math.ceil(math.log2(count) / 2))
 
@@ -122,7 +121,7 @@ def discrete_gaussian_scale(epsilon: float, delta: float, count: int, sensitivit
         sigma = 1 / inverse
         if count == 1:
             return discrete_gaussian_delta(sigma, epsilon, sensitivity) <= delta
-        if pld is None or count > MOST_TIGHT:
+        if pld is None:
             return concentrated_delta(count * (sensitivity / sigma) ** 2 / 2, epsilon) <= delta
         one = pld.from_discrete_gaussian_mechanism(
             sigma, sensitivity, value_discretization_interval=step
@@ -133,6 +132,23 @@ def discrete_gaussian_scale(epsilon: float, delta: float, count: int, sensitivit
     while not fits(low):
         low /= 1.05
     return 1 / largest(fits, low, 1.2 / near, close=_CLOSE)
+
+
+@lru_cache(maxsize=4096)
+def concentrated_share(epsilon: float, delta: float, count: int) -> float:
+    """The rho of each of ``count`` releases under zCDP, by the conversion that OpenDP makes.
+
+    0 where its orders do not reach so small an epsilon. Canonne, Kamath, Steinke 2020,
+    Corollary 13.
+    """
+
+    def fits(rho: float) -> bool:
+        return concentrated_delta(rho, epsilon) <= delta
+
+    low = 1e-4 * min(epsilon, epsilon**2)
+    if not fits(low):
+        return 0.0
+    return largest(fits, low, epsilon, close=1e-6) / count * (1 - 1e-12)
 
 
 def _library() -> Any:

@@ -115,7 +115,7 @@ def export(address: str) -> None:
         {
             "generation": ledger.verify(),
             "budgets": [_told(ledger, one.name) for one in ledger.budgets()],
-            "log": [{**asdict(entry), "amount": asdict(entry.amount)} for entry in ledger.log()],
+            "log": [{**asdict(entry), "amount": entry.amount._asdict()} for entry in ledger.log()],
         }
     )
 

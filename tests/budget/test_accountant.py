@@ -75,6 +75,7 @@ def test_no_event_costs_nothing_and_a_stranger_has_no_price() -> None:
             Approximate(*wrong)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.floats(0.0, 2.0), st.floats(0.0, 0.1)), min_size=1, max_size=4))
 def test_never_worse_than_adding_up(pairs: list[tuple[float, float]]) -> None:

@@ -39,7 +39,7 @@ def open_ledger(
     if text.startswith(("postgresql://", "postgres://")):
         from opendp_optimal.budget.ledger.postgres import PostgresStore
 
-        return Ledger(PostgresStore(text, seconds), seen)
+        return Ledger(PostgresStore(text, seconds, seen))
     from opendp_optimal.budget.ledger.sqlite import SqliteStore
 
     path = text.removeprefix("sqlite:///") if isinstance(text, str) else ""
@@ -51,4 +51,4 @@ def open_ledger(
             "address must begin with postgresql://, not be a list of settings; a service of "
             "PostgreSQL is postgresql:///?service=name"
         )
-    return Ledger(SqliteStore(Path(path), seconds), seen)
+    return Ledger(SqliteStore(Path(path), seconds, seen))

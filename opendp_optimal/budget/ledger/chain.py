@@ -7,18 +7,29 @@ import json
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 from opendp_optimal.checks import fraction
 from opendp_optimal.exact.numbers import float_down, float_up
 
-__all__ = ["BEGINNING", "KINDS", "Amount", "Entry", "Kind", "as_text", "link_of"]
+__all__ = [
+    "BEGINNING",
+    "KINDS",
+    "UNITS",
+    "Amount",
+    "Entry",
+    "Kind",
+    "as_text",
+    "link_of",
+    "price_of",
+]
 
 MAIN_UNITS = 1 << 40
 """Units in an epsilon, or a rho, of 1."""
 DELTA_UNITS = 1 << 62
 """Units in a delta of 1: fine enough for a delta of 1e-12 to cost no more than itself."""
+UNITS = MAIN_UNITS, DELTA_UNITS
 LARGEST = 1 << 22
 """The largest epsilon or rho: its units and their sums stay within 64 bits."""
 BEGINNING = "0" * 64
@@ -44,6 +55,11 @@ class Kind:
             raise ValueError(f"{self.main} ({given[self.main]!r}) must be at least 2**-40")
         return amount
 
+    def exactly(self, given: dict[str, Any]) -> str:
+        """Numbers as they were given: fractions with a space between them."""
+        numbers = (fraction(name, given[name], least=0) for name in self.names)
+        return " ".join(f"{number.numerator}/{number.denominator}" for number in numbers)
+
     def price(self, given: dict[str, Any]) -> Amount:
         """A price in whole units, rounded up."""
         return self._amount(given, math.ceil)
@@ -52,13 +68,15 @@ class Kind:
         main, delta = given.get(self.main), given.get("delta")
         if main is None or len(given) > 1:
             self._check_names(given)
-        units = _scaled(self.main, main, MAIN_UNITS)
+        units = rounded(_scaled(self.main, main, MAIN_UNITS))
         if units > LARGEST * MAIN_UNITS:
             raise ValueError(f"{self.main} ({main!r}) must be at most 2**22")
-        parts = 0 if delta is None else _scaled("delta", delta, DELTA_UNITS)
+        if delta is None:
+            return Amount(units, 0)
+        parts = _scaled("delta", delta, DELTA_UNITS)
         if parts > DELTA_UNITS or (parts == DELTA_UNITS and rounded is math.floor):
             raise ValueError(f"delta ({delta!r}) must be below 1")
-        return Amount(rounded(units), rounded(parts))
+        return Amount(units, rounded(parts))
 
     def _check_names(self, given: dict[str, Any]) -> None:
         for name, value in given.items():
@@ -102,18 +120,23 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class Amount:
+@lru_cache(maxsize=200)
+def price_of(kind: str, epsilon: Any, delta: Any, rho: Any) -> Amount:
+    """A price in whole units; prices are often the same."""
+    return KINDS[kind].price({"epsilon": epsilon, "delta": delta, "rho": rho})
+
+
+class Amount(NamedTuple):
     """A privacy loss in whole units."""
 
     main: int
     delta: int
 
-    def __add__(self, other: Amount) -> Amount:
+    def plus(self, other: Amount) -> Amount:
         """Both together."""
         return Amount(self.main + other.main, self.delta + other.delta)
 
-    def __sub__(self, other: Amount) -> Amount:
+    def minus(self, other: Amount) -> Amount:
         """What is left."""
         return Amount(self.main - other.main, self.delta - other.delta)
 
@@ -146,7 +169,7 @@ class Entry:
 
     def digest(self, before: str) -> str:
         """The digest of this line after another."""
-        parts = self.number, self.time, self.name, self.action, self.amount
+        parts = self.number, self.time, self.name, self.action, *self.amount
         return link_of(before, *parts, as_text(self.detail))
 
 
@@ -166,9 +189,8 @@ def as_text(detail: dict[str, Any]) -> str:
 
 
 def link_of(
-    before: str, number: int, time: str, name: str, action: str, amount: Amount, detail: str
+    before: str, number: int, time: str, name: str, action: str, main: int, delta: int, detail: str
 ) -> str:
     """The digest of a line after another; no part but the last can hold a line's end."""
-    main, delta = amount.main, amount.delta
     line = f"{before}\n{number}\n{time}\n{name}\n{action}\n{main}\n{delta}\n{detail}"
     return hashlib.sha256(line.encode()).hexdigest()

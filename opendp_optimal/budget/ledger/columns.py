@@ -13,8 +13,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from opendp_optimal.budget.ledger.chain import Entry
-from opendp_optimal.budget.ledger.ledger import Ledger, _detail
+from opendp_optimal.budget.ledger.chain import Entry, as_text
+from opendp_optimal.budget.ledger.ledger import Ledger
+from opendp_optimal.budget.ledger.lines import detail_of
 from opendp_optimal.budget.ledger.tables import NOTHING
 from opendp_optimal.errors import LedgerError
 
@@ -72,14 +73,14 @@ class Columns:
         :returns: its number; None if there is a piece that was not read, and nothing was added
         """
         digest = hashlib.sha256(content).hexdigest()
-        line = _detail(note, **detail, sort=sort, digest=digest, replaces=sorted(replaces))
+        line = detail_of(note, **detail, sort=sort, digest=digest, replaces=sorted(replaces))
         with self._ledger._writing() as change:
             last = change.all("SELECT max(number) FROM ledger_columns WHERE name = ?", self.name)
             if (last[0][0] or 0) != seen:
                 return None
             for old in replaces:
                 change.all("DELETE FROM ledger_columns WHERE name = ? AND sort = ?", self.name, old)
-            number = change.append(self.name, "columns", NOTHING, line)
+            number: int = change.append(self.name, "columns", NOTHING, as_text(line))
             for place in range(0, max(1, len(content)), CHUNK):
                 change.all(
                     "INSERT INTO ledger_columns VALUES (?, ?, ?, ?, ?)",

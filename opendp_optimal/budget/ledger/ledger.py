@@ -6,33 +6,26 @@ mechanism runs. There is no refund: whether a release fails may depend on the da
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import os
-import platform
-import re
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
-from functools import cache, lru_cache
-from time import time_ns
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from opendp_optimal.budget.ledger import tables
-from opendp_optimal.budget.ledger.chain import KINDS, Amount, Entry, Kind, as_text, link_of
-from opendp_optimal.budget.ledger.tables import Budget, Stored
-from opendp_optimal.errors import BudgetError, LedgerError
+from opendp_optimal.budget.ledger.chain import KINDS, Entry, Kind, as_text, price_of
+from opendp_optimal.budget.ledger.lines import check_name, check_request, detail_of, text_of
+from opendp_optimal.budget.ledger.tables import NOTHING, Budget, Stored
 
 if TYPE_CHECKING:
     from opendp_optimal.budget.ledger.columns import Columns
 
 __all__ = ["Budget", "Ledger", "Stored"]
 
-LONGEST_NOTE = 10_000
-LONGEST_REQUEST = 500
-"""Requests are keys: in any alphabet these fit in an index of PostgreSQL."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
+_T = TypeVar("_T")
+_PLAIN = frozenset({float, type(None)})
+"""Prices that are remembered in units."""
 _KEPT = 200
 """Names whose kind is remembered: it never changes."""
 
@@ -44,13 +37,11 @@ class Ledger:
     it at the end.
 
     :param store: where it is kept
-    :param at_least: a generation that was seen before; an older copy is refused
     """
 
-    def __init__(self, store: Any, at_least: int = 0) -> None:
+    def __init__(self, store: Any) -> None:
         """Prepare the tables, and look at what is there."""
         self._store = store
-        self._seen = at_least
         self._kinds: dict[str, Kind] = {}
         self._turns: dict[tuple[int, str, str], threading.Lock] = {}
         self._prepare()
@@ -65,8 +56,8 @@ class Ledger:
     @property
     def generation(self) -> int:
         """A number that grows with every change: keep it, and an old copy can be told."""
-        with self._reading():
-            return self._seen
+        with self._reading() as look:
+            return int(look.generation)
 
     def __repr__(self) -> str:
         """Where it is."""
@@ -78,7 +69,7 @@ class Ledger:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as its address: another process opens the same ledger."""
-        return _reopen, (*self._store.where(), self._seen)
+        return _reopen, (*self._store.where(), self._store.seen)
 
     def __enter__(self) -> Ledger:
         """Use it."""
@@ -106,22 +97,23 @@ class Ledger:
         :param note: why
         :raises ValueError: if there is one of this name, or an argument makes no sense
         """
-        _check_name(name)
+        check_name(name)
         if (epsilon is None) == (rho is None):
             raise ValueError(f"give one of epsilon ({epsilon!r}) and rho ({rho!r})")
         main = "epsilon" if rho is None else "rho"
         kind = KINDS[main if delta is None else f"{main}-delta"]
-        limit = kind.limit({"epsilon": epsilon, "delta": delta, "rho": rho})
-        detail = _detail(note, kind=kind.name)
+        given = {"epsilon": epsilon, "delta": delta, "rho": rho}
+        limit, exact = kind.limit(given), kind.exactly(given)
+        detail = detail_of(note, kind=kind.name, limit=exact)
         with self._writing() as change:
             made = change.all(
-                "INSERT INTO ledger_budgets VALUES (?, ?, ?, ?, 0, 0, NULL) "
+                "INSERT INTO ledger_budgets VALUES (?, ?, ?, ?, ?, 0, 0, NULL) "
                 "ON CONFLICT DO NOTHING RETURNING name",
-                *(name, kind.name, limit.main, limit.delta),
+                *(name, kind.name, limit.main, limit.delta, exact),
             )
             if not made:
                 raise ValueError(f"name ({name!r}) has a budget already")
-            change.append(name, "create", limit, detail)
+            change.append(name, "create", limit, as_text(detail))
 
     def charge(
         self,
@@ -143,10 +135,17 @@ class Ledger:
         :raises BudgetError: if it costs more than is left; nothing is charged
         """
         kind = self._kind(name)
-        price = kind.price({"epsilon": epsilon, "delta": delta, "rho": rho})
-        detail = _detail(note)
+        if type(note) is str and _PLAIN.issuperset(map(type, (epsilon, delta, rho))):
+            price, detail = price_of(kind.name, epsilon, delta, rho), text_of(note)
+        else:  # what calls itself equal to another number need not be
+            price = kind.price({"epsilon": epsilon, "delta": delta, "rho": rho})
+            detail = as_text(detail_of(note))
+        number: int | None = self._store.charge(name, kind.name, price, detail)
+        if number is not None:
+            return number
+        exact = kind.exactly({"epsilon": epsilon, "delta": delta or 0, "rho": rho})
         with self._writing() as change:
-            return _charge(change, name, kind, price, detail)
+            return tables.charge_whole(change, name, kind, price, exact, detail)
 
     def charge_request(
         self, name: str, request: str, question: str, *, note: str = "", **price: float
@@ -160,11 +159,11 @@ class Ledger:
         :param price: as for :meth:`charge`
         :returns: the stored answer, or none if it is yet to be drawn
         """
-        _check_request(request)
+        check_request(request)
         kind = self._kind(name)
         amount = kind.price(dict(price))
         asked = hashlib.sha256(f"{question}|{amount.main}|{amount.delta}".encode()).hexdigest()
-        detail = _detail(note, request=request, question=asked)
+        detail = as_text(detail_of(note, request=request, question=asked))
         with self._writing() as change:
             found = change.all(
                 "SELECT question, number, answer FROM ledger_requests "
@@ -178,7 +177,10 @@ class Ledger:
                         f"request ({request!r}) was used for another question: nothing is charged"
                     )
                 return Stored(number, None if answer is None else bytes(answer))
-            number = _charge(change, name, kind, amount, detail)
+            number = change.charge(name, kind.name, amount, detail)
+            if number is None:
+                exact = kind.exactly({"delta": 0, **price})
+                number = tables.charge_whole(change, name, kind, amount, exact, detail)
             change.all(
                 "INSERT INTO ledger_requests VALUES (?, ?, ?, ?, NULL)",
                 *(name, request, asked, number),
@@ -192,8 +194,8 @@ class Ledger:
         :param request: a key that was charged
         :param answer: what was drawn
         """
-        _check_name(name)
-        _check_request(request)
+        check_name(name)
+        check_request(request)
         with self._writing() as change:
             kept = change.all(
                 "UPDATE ledger_requests SET answer = ? "
@@ -202,9 +204,8 @@ class Ledger:
             )
             if kept:
                 digest = hashlib.sha256(answer).hexdigest()
-                change.append(
-                    name, "answer", tables.NOTHING, {"request": request, "digest": digest}
-                )
+                detail = as_text({"request": request, "digest": digest})
+                change.append(name, "answer", NOTHING, detail)
                 return answer
             found = change.all(
                 "SELECT answer FROM ledger_requests WHERE name = ? AND request = ?",
@@ -237,8 +238,8 @@ class Ledger:
         :param note: who, what, which query
         :param price: as for :meth:`charge`
         """
-        _check_request(request)
-        _check_name(name)
+        check_request(request)
+        check_name(name)
         key = os.getpid(), name, request
         with self._turns.setdefault(key, threading.Lock()):
             try:
@@ -264,7 +265,7 @@ class Ledger:
                     *(unit, name),
                 )
                 if fixed:
-                    change.append(name, "unit", tables.NOTHING, {"unit": unit})
+                    change.append(name, "unit", NOTHING, as_text({"unit": unit}))
             budget = self.budget(name)
         if budget.unit != unit:
             raise ValueError(
@@ -290,25 +291,24 @@ class Ledger:
 
         :param name: of a data set
         """
-        if name is not None:
-            _check_name(name)
-        with self._reading() as look:
-            found = tables.budgets(look, name)
-        if name is not None and not found:
-            raise ValueError(f"name ({name!r}) has no budget in this ledger")
-        return found
+        return self._found(tables.budgets, name, "has no budget in this ledger")
 
     def log(self, name: str | None = None) -> list[Entry]:
         """Every line of the log, or those of a data set.
 
         :param name: of a data set
         """
+        return self._found(tables.entries, name, "is not in this ledger")
+
+    def _found(
+        self, find: Callable[[Any, str | None], list[_T]], name: str | None, missing: str
+    ) -> list[_T]:
         if name is not None:
-            _check_name(name)
+            check_name(name)
         with self._reading() as look:
-            found = tables.entries(look, name)
+            found = find(look, name)
         if name is not None and not found:
-            raise ValueError(f"name ({name!r}) is not in this ledger")
+            raise ValueError(f"name ({name!r}) {missing}")
         return found
 
     def verify(self) -> int:
@@ -321,7 +321,7 @@ class Ledger:
 
         with self._reading() as look:
             check_columns(look, tables.check(look))
-            return self._seen
+            return int(look.generation)
 
     def columns(self, name: str) -> Columns:
         """Budgets of many people, or anything else that a plugin keeps under a name.
@@ -330,7 +330,7 @@ class Ledger:
         """
         from opendp_optimal.budget.ledger.columns import Columns
 
-        _check_name(name)
+        check_name(name)
         return Columns(self, name)
 
     def context(
@@ -354,49 +354,26 @@ class Ledger:
         self._store.close()
 
     def _kind(self, name: str) -> Kind:
-        _check_name(name)
-        if name not in self._kinds:
+        known = self._kinds.get(name) if isinstance(name, str) else None
+        if known is None:
+            known = self.budget(name).kind
             if len(self._kinds) >= _KEPT:
                 self._kinds.clear()
-            self._kinds[name] = self.budget(name).kind
-        return self._kinds[name]
+            self._kinds[name] = known
+        return known
 
-    @contextmanager
-    def _reading(self) -> Iterator[Any]:
+    def _reading(self) -> AbstractContextManager[Any]:
         """A transaction that sees one state of the ledger, which is no old copy."""
-        noted = self._store.seen()  # before the look begins: others go on
-        with self._store.transaction(write=False) as look:
-            (generation,), *_ = look.all("SELECT generation FROM ledger_state")
-            self._check_age(generation, noted)
-            yield look
+        transaction: AbstractContextManager[Any] = self._store.transaction(write=False)
+        return transaction
 
-    @contextmanager
-    def _writing(self) -> Iterator[_Change]:
+    def _writing(self) -> AbstractContextManager[Any]:
         """A transaction on a ledger that is no old copy; writers take turns."""
-        with self._store.transaction(write=True) as transaction:
-            (generation, link), *_ = transaction.all(
-                f"SELECT generation, link FROM ledger_state{self._store.for_update}"
-            )
-            noted = self._store.seen()
-            self._check_age(generation, noted)
-            if noted < generation:
-                self._store.note_seen(generation)
-            change = _Change(transaction, generation, link)
-            yield change
-        self._seen = max(self._seen, change.generation)
-
-    def _check_age(self, generation: int, noted: int) -> None:
-        """Refuse a ledger that is older than one that was seen."""
-        seen = max(self._seen, noted)
-        if generation < seen:
-            raise LedgerError(
-                f"{self.address} is an old copy: it is at generation {generation}, and {seen} was "
-                "seen; what was charged since is missing"
-            )
-        self._seen = generation
+        transaction: AbstractContextManager[Any] = self._store.transaction(write=True)
+        return transaction
 
     def _prepare(self) -> None:
-        with self._store.transaction(write=False) as look:
+        with self._store.transaction(write=False, made=False) as look:
             if self._known_format(look):
                 return
         with self._store.preparing() as change:
@@ -420,105 +397,3 @@ def _reopen(address: str, timeout: float, at_least: int) -> Ledger:
     from opendp_optimal.budget.ledger import open_ledger
 
     return open_ledger(address, at_least=at_least, timeout=timeout)
-
-
-class _Change:
-    """A transaction that writes lines of the log, each linked to the one before."""
-
-    def __init__(self, transaction: Any, generation: int, link: str) -> None:
-        self._transaction = transaction
-        self.all, self.run = transaction.all, transaction.run
-        self.generation, self._link = generation, link
-
-    def append(self, name: str, action: str, amount: Amount, detail: dict[str, Any]) -> int:
-        """Write a line and return its number, the new generation."""
-        number, text = self.generation + 1, as_text(detail)
-        time = _now()
-        link = link_of(self._link, number, time, name, action, amount, text)
-        self.run(
-            "INSERT INTO ledger_log VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            *(number, time, name, action, amount.main, amount.delta, text, link),
-        )
-        self.run("UPDATE ledger_state SET generation = ?, link = ?", number, link)
-        self.generation, self._link = number, link
-        self._transaction.generation = number
-        return number
-
-
-def _charge(change: _Change, name: str, kind: Kind, price: Amount, detail: dict[str, Any]) -> int:
-    paid = change.run(
-        "UPDATE ledger_budgets "
-        "SET spent_main = spent_main + ?, spent_delta = spent_delta + ? WHERE name = ? "
-        "AND kind = ? AND ? <= limit_main - spent_main AND ? <= limit_delta - spent_delta",
-        *(price.main, price.delta, name, kind.name, price.main, price.delta),
-    )
-    if paid:
-        return change.append(name, "charge", price, detail)
-    found = tables.budgets(change, name)
-    if not found or found[0].kind != kind:
-        raise LedgerError(f"the budget of {name!r} is not the one that was there before")
-    asked, left = kind.floats(price, up=True), found[0].remaining
-    raise BudgetError(
-        f"{name}: a release at {kind.told} {asked} must cost at most what is left, {left}"
-    )
-
-
-def _check_name(name: Any) -> None:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError(
-            f"name ({_shown(name)}) must be 1 to 100 letters (A to z), digits, spaces, dots, "
-            "dashes or underscores, and begin with a letter or a digit"
-        )
-
-
-def _check_request(request: Any) -> None:
-    if (
-        not isinstance(request, str)
-        or not 0 < len(request) <= LONGEST_REQUEST
-        or "\0" in request
-        or not _encodable(request)
-    ):
-        raise ValueError(
-            f"request ({_shown(request)}) must be a text of 1 to {LONGEST_REQUEST} letters"
-        )
-
-
-def _detail(note: str, **more: Any) -> dict[str, Any]:
-    if not isinstance(note, str) or len(note) > LONGEST_NOTE or "\0" in note:
-        raise ValueError(f"note must be a text of at most {LONGEST_NOTE} letters")
-    if not _encodable(note):
-        raise ValueError(f"note ({_shown(note)}) must be a text that can be written as UTF-8")
-    return {"note": note, "by": _by(), **more}
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}..."
-
-
-def _now() -> str:
-    """The time in UTC, to the millisecond."""
-    seconds, parts = divmod(time_ns(), 10**9)
-    return f"{_second(seconds)}.{parts // 10**6:03d}+00:00"
-
-
-@lru_cache(maxsize=1)
-def _second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-
-
-@cache
-def _by() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = "unknown"
-    return f"{user}@{platform.node()}"

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
-import re
 import sqlite3
-import stat
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
+from opendp_optimal.budget.ledger.chain import BEGINNING, Amount, link_of
+from opendp_optimal.budget.ledger.lines import now
+from opendp_optimal.budget.ledger.places import check_file, holder, identity, refuse_networked
+from opendp_optimal.budget.ledger.tables import refuse_old
 from opendp_optimal.errors import LedgerError
 
 __all__ = ["SqliteStore"]
 
 APPLICATION = 0x0DB0D9E7
 """Marks the file as a ledger, for ``file`` and for us."""
-NETWORKED = {
-    *("9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "drvfs", "gfs2", "glusterfs"),
-    *("gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "prl_fs", "pvfs2", "smb2"),
-    *("smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs", "wekafs"),
-}
-"""File systems that are shared by machines, where SQLite's locks and its log do not hold; those of
-the kind ``fuse.something`` are taken for such, too."""
-LOCAL_FUSE = {"fuse.fuse-overlayfs", "fuse.ntfs", "fuse.ntfs-3g", "fuse.exfat"}
+LOOK_AGAIN = 0.005
+"""Seconds until the ledger's name is looked up again: a file that is replaced is noticed then, at
+the latest. One that is replaced right after a look is not noticed by that look, however often."""
 
 
 class SqliteStore:
@@ -40,27 +39,29 @@ class SqliteStore:
 
     :param path: of the file
     :param timeout: seconds to wait for another process's transaction
+    :param at_least: a generation that was seen before; ``seen`` is the newest
     """
 
     types: ClassVar = {"whole": "INTEGER", "bytes": "BLOB", "strict": " STRICT"}
-    for_update = ""
 
-    def __init__(self, path: Path, timeout: float) -> None:
+    def __init__(self, path: Path, timeout: float, at_least: int = 0) -> None:
         """Open the file, or create it."""
         self.address = str(path)
         self.timeout = timeout
+        self.seen = at_least
         try:
             self.path = path.resolve()
         except (OSError, RuntimeError):
             raise ValueError(f"address ({self.address!r}) must be the path of a file") from None
         if not self.path.parent.is_dir():
             raise ValueError(f"address ({self.address!r}) must be in a folder that exists")
-        _refuse_networked(self.path.parent)
+        refuse_networked(self.path.parent)
         self._lock = threading.Lock()
         self._held = False
         self._open: sqlite3.Connection | None = None
         self._beside: int | None = None
         self._file: tuple[int, int] | None = None
+        self._looked = -math.inf
         self._name = str(self.path)
         _stores.add(self)
         with self._lock:
@@ -68,8 +69,10 @@ class SqliteStore:
 
     def __del__(self) -> None:
         """Close the connection with the ledger that used it."""
-        with suppress(Exception):
+        try:  # noqa: SIM105 (at the end of a process the names of this module may be gone)
             self._shut()
+        except Exception:
+            pass
 
     def before_fork(self) -> None:
         """Wait for the transaction of another thread to end, then close."""
@@ -97,10 +100,11 @@ class SqliteStore:
                     f"{self.address}: this process was forked in the middle of a charge; open the "
                     "ledger in a new one"
                 )
-            _check_file(self.path, self.address)
+            check_file(self.path, self.address)
             failure: Exception | None = None
             try:
                 self._open = self._connected()
+                self._cursor = self._open.cursor()
             except (sqlite3.Error, OSError) as error:
                 failure = self._failure(error, "nothing was charged")
             if failure is not None:
@@ -124,7 +128,7 @@ class SqliteStore:
                 raise LedgerError(f"{self.address}: the file system does not support SQLite's log")
             if mark == 0:
                 db.execute(f"PRAGMA application_id = {APPLICATION}")
-            self._file = _identity(self._name)
+            self._file, self._looked = identity(self._name), -math.inf
             name = f"{self.path}-generation"
             self._beside = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except BaseException:
@@ -135,7 +139,7 @@ class SqliteStore:
     @contextmanager
     def preparing(self) -> Iterator[Transaction]:
         """A transaction in which tables are made, by one process at a time."""
-        with self.transaction(write=True) as change:
+        with self.transaction(write=True, made=False) as change:
             yield change
 
     def exists(self, look: Transaction) -> bool:
@@ -143,33 +147,78 @@ class SqliteStore:
         return bool(look.all("SELECT name FROM sqlite_master WHERE name = 'ledger_state'"))
 
     @contextmanager
-    def transaction(self, *, write: bool) -> Iterator[Transaction]:
-        """All of the block, or nothing; on disk when it ends."""
+    def transaction(self, *, write: bool, made: bool = True) -> Iterator[Transaction]:
+        """All of the block, or nothing; on disk when it ends.
+
+        :param write: whether it may write; writers take turns
+        :param made: whether there are tables: a ledger older than one that was seen is refused
+        """
         failure: Exception | None = None
         with self._lock:
-            db = self._connection()
-            if _identity(self._name) != self._file:
-                raise LedgerError(
-                    f"{self.address}: the file was replaced or removed while it was in use; what "
-                    "was charged is in the old one"
-                )
-            told = "nothing was charged"
+            db = self._open or self._connection()
+            change = Transaction(db, self._cursor)
             try:
-                db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-                change = Transaction(db)
+                self._begin(change, write, made)
                 yield change
-                told = "nothing is released, what was being charged may have been"
-                db.execute("COMMIT")
-                if change.generation:
-                    self._note_committed(change.generation)
+                self._commit(change)
             except sqlite3.Error as error:
-                self._undo(db)
-                failure = self._failure(error, told)
+                failure = self._undone(change, error)
             except BaseException:
                 self._undo(db)
                 raise
         if failure is not None:
             raise failure from None
+
+    def charge(self, name: str, kind: str, price: Amount, detail: str) -> int | None:
+        """Charge in a transaction of its own; see :meth:`Transaction.charge`."""
+        # As above, without the price of a generator.
+        failure: Exception
+        with self._lock:
+            db = self._open or self._connection()
+            change = Transaction(db, self._cursor)
+            try:
+                self._begin(change, True, True)
+                number = change.charge(name, kind, price, detail)
+                self._commit(change)
+                return number
+            except sqlite3.Error as error:
+                failure = self._undone(change, error)
+            except BaseException:
+                self._undo(db)
+                raise
+        raise failure from None
+
+    def _begin(self, change: Transaction, write: bool, made: bool) -> None:
+        """Begin a transaction on the file that has the ledger's name, which is no old copy."""
+        if (moment := time.monotonic()) > self._looked + LOOK_AGAIN:
+            if identity(self._name) != self._file:
+                raise LedgerError(
+                    f"{self.address}: the file was replaced or removed while it was in use; what "
+                    "was charged is in the old one"
+                )
+            self._looked = moment
+        noted = 0 if write else self._noted()  # before the look begins: others go on
+        change.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        if made:
+            generation = change.find_head()
+            if write:
+                noted = self._noted()
+                if noted < generation:
+                    self._note(generation, needed=True)
+            if generation < noted or generation < self.seen:
+                refuse_old(self.address, generation, max(self.seen, noted))
+
+    def _commit(self, change: Transaction) -> None:
+        change.told = "nothing is released, what was being charged may have been"
+        change.execute("COMMIT")
+        if change.generation > self.seen:
+            self.seen = change.generation
+            if change.begun < change.generation:
+                self._note(change.generation, needed=False)
+
+    def _undone(self, change: Transaction, error: sqlite3.Error) -> Exception:
+        self._undo(change.db)
+        return self._failure(error, change.told)
 
     @staticmethod
     def _undo(db: sqlite3.Connection) -> None:
@@ -177,36 +226,31 @@ class SqliteStore:
             if db.in_transaction:
                 db.execute("ROLLBACK")
 
-    def seen(self) -> int:
+    def _noted(self) -> int:
         """The generation that was noted beside the file."""
         try:
-            if self._beside is not None:
-                noted = os.pread(self._beside, 100, 0)
-            else:
-                noted = Path(f"{self.path}-generation").read_bytes()
-            return int(noted or b"0")
-        except FileNotFoundError:
-            return 0
+            assert self._beside is not None
+            return int(os.pread(self._beside, 100, 0) or b"0")
         except (ValueError, OSError):
             raise LedgerError(
                 f"{self.address}-generation must hold a number: it is damaged"
             ) from None
 
-    def note_seen(self, generation: int) -> None:
-        """Note a generation, within a transaction that writes: nobody else does so meanwhile."""
+    def _note(self, generation: int, *, needed: bool) -> None:
+        """Note a generation beside the file.
+
+        :param needed: whether to fail: in a transaction that writes, where nobody else does so
+            meanwhile. A charge that counts already is noted if that is possible; two who do so at
+            once may leave the smaller number, which the next charge mends.
+        """
         try:
             assert self._beside is not None
             os.pwrite(self._beside, b"%020d\n" % generation, 0)
         except OSError as error:
-            raise LedgerError(
-                f"{self.address}-generation: {error.strerror}; nothing was charged"
-            ) from None
-
-    def _note_committed(self, generation: int) -> None:
-        """Note the generation of a charge that counts, if that is possible."""
-        # Two who come here at once may leave the smaller number; the next charge mends it.
-        with suppress(LedgerError):
-            self.note_seen(generation)
+            if needed:
+                raise LedgerError(
+                    f"{self.address}-generation: {error.strerror}; nothing was charged"
+                ) from None
 
     def _failure(self, error: Exception, told: str) -> Exception:
         text = str(error)
@@ -214,7 +258,7 @@ class SqliteStore:
             return LedgerError(f"{self.address}: {error.strerror}; {told}")
         if "locked" in text or "busy" in text:
             return LedgerError(
-                f"{self.address} is in use{_holder(self.path)} for more than {self.timeout:g} s; "
+                f"{self.address} is in use{holder(self.path)} for more than {self.timeout:g} s; "
                 f"{told}"
             )
         if "not a database" in text or "malformed" in text:
@@ -238,23 +282,56 @@ class SqliteStore:
             self._shut()
 
 
+_HEAD = "SELECT number, link FROM ledger_log ORDER BY number DESC LIMIT 1"
+_PAY = (
+    "UPDATE ledger_budgets "
+    "SET spent_main = spent_main + ?3, spent_delta = spent_delta + ?4 WHERE name = ?1 "
+    "AND kind = ?2 AND ?3 <= limit_main - spent_main AND ?4 <= limit_delta - spent_delta"
+)
+_LINE = "INSERT INTO ledger_log VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+
+
 class Transaction:
     """What a ledger does within a transaction."""
 
-    generation = 0
-    """That of the ledger after it, if it writes a line."""
+    begun = generation = 0
+    """The number of the last line of the log, when it began and now."""
+    link = BEGINNING
+    """The digest of this line."""
+    told = "nothing was charged"
+    """What a failure means."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
-        """Use a connection that has begun one."""
-        self._db = db
+    def __init__(self, db: sqlite3.Connection, cursor: sqlite3.Cursor) -> None:
+        """Use a connection, and a cursor of it that is free."""
+        self.db, self.execute = db, cursor.execute
+
+    def find_head(self) -> int:
+        """Find the last line of the log, and return its number."""
+        for head in self.execute(_HEAD):
+            self.generation, self.link = head
+        self.begun = self.generation
+        return self.generation
 
     def all(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
-        return self._db.execute(statement, values).fetchall()
+        return self.execute(statement, values).fetchall()
 
-    def run(self, statement: str, *values: Any) -> int:
-        """Run a statement and return how many rows it changed."""
-        return self._db.execute(statement, values).rowcount
+    def append(self, name: str, action: str, amount: Amount, detail: str) -> int:
+        """Write a line of the log, linked to the one before, and return its number."""
+        number = self.generation + 1
+        line = number, now(), name, action, amount.main, amount.delta, detail
+        link = link_of(self.link, *line)
+        self.execute(_LINE, (*line, link))
+        self.generation, self.link = number, link
+        return number
+
+    def charge(self, name: str, kind: str, price: Amount, detail: str) -> int | None:
+        """Charge a budget of a kind, and write a line of it, if so much is left.
+
+        :returns: the number of the line, or none
+        """
+        paid = self.execute(_PAY, (name, kind, price.main, price.delta)).rowcount
+        return self.append(name, "charge", price, detail) if paid == 1 else None
 
 
 _stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
@@ -278,60 +355,3 @@ if hasattr(os, "register_at_fork"):
         after_in_parent=lambda: _after_fork(False),
         after_in_child=lambda: _after_fork(True),
     )
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _check_file(path: Path, address: str) -> None:
-    """Refuse what is no file, or one with two names, which would have two logs."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise LedgerError(f"{address}: {error.strerror}; nothing was charged") from None
-    if not stat.S_ISREG(found.st_mode):
-        raise ValueError(f"address ({address!r}) must be the path of a file")
-    if found.st_nlink > 1:
-        raise ValueError(f"address ({address!r}) must be a file with one name, without hard links")
-
-
-def _refuse_networked(folder: Path) -> None:
-    """Refuse a folder that other machines can write to, where that can be told (Linux)."""
-    try:
-        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return
-    best, kind = -1, ""
-    for line in mounts.splitlines():
-        _, place, system, *_ = line.split(" ")
-        root = Path(re.sub(r"\\(0\d\d|1\d\d)", lambda found: chr(int(found[1], 8)), place))
-        if folder.is_relative_to(root) and len(root.parts) >= best:
-            best, kind = len(root.parts), system
-    if kind in NETWORKED or (kind.startswith("fuse.") and kind not in LOCAL_FUSE):
-        raise ValueError(
-            f"address ({str(folder)!r}) must not be on a network file system ({kind}): SQLite "
-            "cannot keep a budget there; use PostgreSQL"
-        )
-
-
-def _holder(path: Path) -> str:
-    """Who holds the lock, where the system tells (Linux)."""
-    try:
-        lines = Path("/proc/locks").read_text(encoding="ascii", errors="replace").splitlines()
-        places = {Path(f"{path}{end}").stat().st_ino for end in ("", "-shm")}
-    except OSError:
-        return ""
-    holders = set()
-    for line in lines:
-        parts = line.split()
-        inode = parts[5].rsplit(":", 1)[-1] if len(parts) > 5 and "WRITE" in parts else ""
-        if inode.isdigit() and int(inode) in places and parts[4] != str(os.getpid()):
-            holders.add(parts[4])
-    return f" by process {', '.join(sorted(holders))}" if holders else ""

@@ -5,13 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, NoReturn
 
-from opendp_optimal.budget.ledger.chain import BEGINNING, KINDS, Amount, Entry, Kind
-from opendp_optimal.errors import LedgerError
+from opendp_optimal.budget.ledger.chain import BEGINNING, KINDS, UNITS, Amount, Entry, Kind
+from opendp_optimal.errors import BudgetError, LedgerError
+from opendp_optimal.exact.numbers import float_down
 
-__all__ = ["FORMAT", "Budget", "Stored", "budgets", "check", "create_tables", "digest", "entries"]
+__all__ = [
+    *("FORMAT", "NOTHING", "Budget", "Stored", "budgets", "charge_whole", "check"),
+    *("create_tables", "digest", "entries", "refuse", "refuse_old"),
+]
 
 FORMAT = 1
 NOTHING = Amount(0, 0)
@@ -24,6 +29,7 @@ class Budget:
     :param name: of the data set
     :param kind: the notion of privacy loss it is kept in
     :param limit: what may be spent
+    :param exact: the limit as it was given
     :param spent: what was charged
     :param unit: the privacy unit that the first context fixed; None before
     """
@@ -31,13 +37,33 @@ class Budget:
     name: str
     kind: Kind
     limit: Amount
+    exact: str
     spent: Amount
     unit: str | None
 
     @property
     def remaining(self) -> float | tuple[float, float]:
         """What is left, rounded down."""
-        return self.kind.floats(self.limit - self.spent, up=False)
+        left = self.limit.minus(self.spent)
+        found = [float_down(Fraction(*pair)) for pair in zip(left, UNITS, strict=True)]
+        for place, whole in enumerate(self.exact.split()):
+            if self.limit[place] and not self.spent[place]:
+                found[place] = float_down(Fraction(whole))
+        return (found[0], found[1]) if self.kind.delta else found[0]
+
+    def whole_price(self, price: Amount, exact: str) -> Amount:
+        """A price of exactly the limit is the limit, which was rounded down, and not more.
+
+        It is so only while nothing is spent, and leaves nothing: no two of them are added up.
+
+        :param price: in whole units, rounded up
+        :param exact: the price as it was given
+        """
+        found = list(price)
+        for place, (asked, whole) in enumerate(zip(exact.split(), self.exact.split(), strict=True)):
+            if asked == whole and self.limit[place]:
+                found[place] = self.limit[place]
+        return Amount(*found)
 
 
 @dataclass(frozen=True)
@@ -59,13 +85,10 @@ def create_tables(change: Any, types: dict[str, str]) -> None:
     :param types: what the database calls whole numbers and bytes, and the end of a definition
     """
     whole, blob, strict = (types[kind] for kind in ("whole", "bytes", "strict"))
-    change.all(
-        f"CREATE TABLE ledger_state (format {whole} NOT NULL, generation {whole} NOT NULL, "
-        f"link TEXT NOT NULL){strict}"
-    )
+    change.all(f"CREATE TABLE ledger_state (format {whole} NOT NULL){strict}")
     change.all(
         f"CREATE TABLE ledger_budgets (name TEXT PRIMARY KEY, kind TEXT NOT NULL, "
-        f"limit_main {whole} NOT NULL, limit_delta {whole} NOT NULL, "
+        f"limit_main {whole} NOT NULL, limit_delta {whole} NOT NULL, exact TEXT NOT NULL, "
         f"spent_main {whole} NOT NULL CHECK (spent_main BETWEEN 0 AND limit_main), "
         f"spent_delta {whole} NOT NULL CHECK (spent_delta BETWEEN 0 AND limit_delta), "
         f"unit TEXT){strict}"
@@ -85,21 +108,60 @@ def create_tables(change: Any, types: dict[str, str]) -> None:
         f"place {whole} NOT NULL, sort TEXT NOT NULL, content {blob} NOT NULL, "
         f"PRIMARY KEY (name, number, place)){strict}"
     )
-    change.all("INSERT INTO ledger_state VALUES (?, 0, ?)", FORMAT, BEGINNING)
+    change.all("INSERT INTO ledger_state VALUES (?)", FORMAT)
+
+
+def refuse_old(address: str, generation: int, seen: int) -> None:
+    """Raise if a ledger is older than one that was seen."""
+    if generation < seen:
+        raise LedgerError(
+            f"{address} is an old copy: it is at generation {generation}, and {seen} was seen; "
+            "what was charged since is missing"
+        )
+
+
+def refuse(look: Any, name: str, kind: Kind, price: Amount) -> NoReturn:
+    """Say why a charge was not made."""
+    found = budgets(look, name)
+    if not found or found[0].kind != kind or price.within(found[0].limit.minus(found[0].spent)):
+        raise LedgerError(f"the budget of {name!r} is not the one that was there before")
+    asked, left = kind.floats(price, up=True), found[0].remaining
+    raise BudgetError(
+        f"{name}: a release at {kind.told} {asked} must cost at most what is left, {left}"
+    )
+
+
+def charge_whole(change: Any, name: str, kind: Kind, price: Amount, exact: str, line: str) -> int:
+    """Charge what was refused if it is the whole limit, as it was given.
+
+    :param change: a transaction that writes
+    :param name: of the data set
+    :param kind: of the budget
+    :param price: in whole units, rounded up
+    :param exact: the price as it was given
+    :param line: the detail of its line in the log
+    """
+    found = budgets(change, name)
+    if found and found[0].kind == kind:
+        whole = found[0].whole_price(price, exact)
+        number: int | None = change.charge(name, kind.name, whole, line)
+        if number is not None:
+            return number
+    refuse(change, name, kind, price)
 
 
 def budgets(look: Any, name: str | None = None) -> list[Budget]:
     """All budgets, by name, or the one of a name."""
     where, values = ("", ()) if name is None else (" WHERE name = ?", (name,))
     rows = look.all(
-        "SELECT name, kind, limit_main, limit_delta, spent_main, spent_delta, unit "
+        "SELECT name, kind, limit_main, limit_delta, exact, spent_main, spent_delta, unit "
         f"FROM ledger_budgets{where} ORDER BY name",
         *values,
     )
     try:
         return [
-            Budget(name, KINDS[kind], Amount(most, most_delta), Amount(main, delta), unit)
-            for name, kind, most, most_delta, main, delta, unit in rows
+            Budget(name, KINDS[kind], Amount(most, most_delta), exact, Amount(main, delta), unit)
+            for name, kind, most, most_delta, exact, main, delta, unit in rows
         ]
     except KeyError as error:
         raise LedgerError(f"a budget of the kind {error} was never made") from None
@@ -139,11 +201,10 @@ def check(look: Any) -> list[Entry]:
     :param look: a transaction that sees one state of the ledger
     :raises LedgerError: naming the first thing that is wrong
     """
-    (generation, link), *others = look.all("SELECT generation, link FROM ledger_state")
     lines = entries(look)
-    _check_chain(lines, link)
-    if generation != len(lines) or others:
-        raise LedgerError(f"the log has {len(lines)} lines where {generation} were written")
+    _check_chain(lines, look.link)
+    if look.generation != len(lines):
+        raise LedgerError(f"the log has {len(lines)} lines where {look.generation} were written")
     made, asked = _replayed(lines)
     kept = {budget.name: budget for budget in budgets(look)}
     if made.keys() != kept.keys():
@@ -186,13 +247,14 @@ def _replayed(lines: Iterable[Entry]) -> tuple[dict[str, Budget], Asked]:
             continue
         try:
             if line.action == "create" and name not in made:
-                made[name] = Budget(name, KINDS[detail["kind"]], line.amount, NOTHING, None)
+                kind, exact = KINDS[detail["kind"]], detail["limit"]
+                made[name] = Budget(name, kind, line.amount, exact, NOTHING, None)
                 continue
             of = made[name]
             if line.action == "unit" and of.unit is None:
-                made[name] = Budget(name, of.kind, of.limit, of.spent, detail["unit"])
+                made[name] = replace(of, unit=detail["unit"])
             elif line.action == "charge" and NOTHING.within(line.amount):
-                made[name] = Budget(name, of.kind, of.limit, of.spent + line.amount, of.unit)
+                made[name] = replace(of, spent=of.spent.plus(line.amount))
                 if "request" in detail:
                     asked[name, detail["request"]] = (detail["question"], line.number, None)
             elif line.action == "answer" and asked[name, detail["request"]][2] is None:

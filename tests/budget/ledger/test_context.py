@@ -134,6 +134,7 @@ def test_every_measure(ledger, limit):
     assert (left if isinstance(left, float) else left[0]) <= 1.0 - 0.2
 
 
+@pytest.mark.slow
 def test_polars_queries_are_charged_and_stored(ledger):
     frame = pl.LazyFrame({"town": ["a", "b"] * 50})
     margins = [dp.polars.Margin(by=[], max_length=1000)]

@@ -53,9 +53,29 @@ def test_every_kind_of_price(ledger, limit, price, left):
     assert ledger.remaining("a") == left
 
 
+def test_the_whole_limit_can_be_spent_at_once(ledger):
+    ledger.create("a", epsilon=0.1, delta=1e-6)
+    assert ledger.remaining("a") == (0.1, 1e-6)
+    more = {"epsilon": math.nextafter(0.1, 1), "delta": 1e-6}
+    with pytest.raises(BudgetError):
+        ledger.charge("a", **more)
+    ledger.charge("a", epsilon=0.1, delta=1e-7)
+    with pytest.raises(BudgetError):
+        ledger.charge("a", epsilon=0.0, delta=1e-6)
+    with pytest.raises(BudgetError):
+        ledger.charge("a", epsilon=5e-324)
+    ledger.create("b", rho=0.3)
+    ledger.charge_request("b", "monthly", "what", rho=0.3)
+    assert ledger.charge_request("b", "monthly", "what", rho=0.3).number == ledger.generation
+    assert ledger.remaining("b") == 0.0
+    ledger.verify()
+
+
 def test_prices_are_rounded_up_and_limits_down(ledger):
     ledger.create("a", epsilon=1.0 + 2.0**-50, delta=2.0**-63)
-    assert ledger.remaining("a") == (1.0, 0.0)
+    assert ledger.remaining("a") == (1.0 + 2.0**-50, 0.0)
+    with pytest.raises(BudgetError):
+        ledger.charge("a", epsilon=0.0, delta=2.0**-63)
     ledger.charge("a", epsilon=5e-324)
     assert ledger.remaining("a") == (1.0 - 2.0**-40, 0.0)
     with pytest.raises(BudgetError):

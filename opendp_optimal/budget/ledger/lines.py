@@ -1,0 +1,90 @@
+"""What goes into a line of the log: names, requests and notes that were checked, who and when."""
+
+from __future__ import annotations
+
+import getpass
+import platform
+import re
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from time import time_ns
+from typing import Any
+
+from opendp_optimal.budget.ledger.chain import as_text
+
+__all__ = ["check_name", "check_request", "detail_of", "now", "text_of"]
+
+LONGEST_NOTE = 10_000
+LONGEST_REQUEST = 500
+"""Requests are keys: in any alphabet these fit in an index of PostgreSQL."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
+
+
+def check_name(name: Any) -> None:
+    """Raise unless it can be the name of a data set."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(
+            f"name ({_shown(name)}) must be 1 to 100 letters (A to z), digits, spaces, dots, "
+            "dashes or underscores, and begin with a letter or a digit"
+        )
+
+
+def check_request(request: Any) -> None:
+    """Raise unless it can be the key of a request."""
+    if (
+        not isinstance(request, str)
+        or not 0 < len(request) <= LONGEST_REQUEST
+        or "\0" in request
+        or not _encodable(request)
+    ):
+        raise ValueError(
+            f"request ({_shown(request)}) must be a text of 1 to {LONGEST_REQUEST} letters"
+        )
+
+
+def detail_of(note: str, **more: Any) -> dict[str, Any]:
+    """The detail of a line: a note, who writes it, and what else belongs to it."""
+    if not isinstance(note, str) or len(note) > LONGEST_NOTE or "\0" in note:
+        raise ValueError(f"note must be a text of at most {LONGEST_NOTE} letters")
+    if not (note.isascii() or _encodable(note)):
+        raise ValueError(f"note ({_shown(note)}) must be a text that can be written as UTF-8")
+    return {"note": note, "by": _by(), **more}
+
+
+@lru_cache(maxsize=200)
+def text_of(note: str) -> str:
+    """The detail of a charge as text; notes are often the same."""
+    return as_text(detail_of(note))
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def now() -> str:
+    """The time in UTC, to the millisecond."""
+    seconds, parts = divmod(time_ns(), 10**9)
+    return f"{_second(seconds)}.{parts // 10**6:03d}+00:00"
+
+
+@lru_cache(maxsize=1)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+@cache
+def _by() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "unknown"
+    return f"{user}@{platform.node()}"
