@@ -22,6 +22,7 @@ STRATA = 16
 SIDES = (3, 6, 12, 24, 40)
 BLOCKS = 60
 LARGEST = 100
+AGAIN = 100
 
 
 def release(true: Counts, epsilon: float, seed: Sequence[int]) -> Counts:
@@ -105,7 +106,7 @@ def trial(
     :param epsilon: of the release
     :param likes: which cells are alike
     :param seed: of the noise
-    :param deep: whether strata and shortest intervals are wanted, which take most of the time
+    :param deep: whether shortest intervals are wanted, which take much of the time
     """
     released = release(true, epsilon, seed)
     law = known.Geometric(epsilon)
@@ -125,10 +126,19 @@ def trial(
     for like in likes:
         found = quietly(released, law, like=like)
         out[named(like)] = described(found, true, deep)
-        if deep and found.predictor is not None:
-            out[named(like)]["strata"] = errors(true, strata(released, law, found.predictor), 0.0)[
-                "absolute"
-            ]
+    return out
+
+
+def strata_trial(true: Counts, epsilon: float, likes: Sequence[Like], seed: Sequence[int]) -> Any:
+    """Absolute errors with structure, and of sixteen strata of the same predictor."""
+    released = release(true, epsilon, seed)
+    law = known.Geometric(epsilon)
+    out = {}
+    for like in likes:
+        found = quietly(released, law, like=like)
+        if found.predictor is not None:
+            medians = found.median, strata(released, law, found.predictor)
+            out[named(like)] = [errors(true, median, 0.0)["absolute"] for median in medians]
     return out
 
 
@@ -147,7 +157,7 @@ def few_trial(true: Counts, epsilon: float, seeds: Sequence[Sequence[int]]) -> d
 
 
 def _regions(shape: tuple[int, int], rng: np.random.Generator) -> dict[str, list[Any]]:
-    """Blocks of a grid fixed beforehand, and all of it."""
+    """Blocks of a grid fixed beforehand."""
     out: dict[str, list[Any]] = {}
     for side in SIDES:
         masks = []
@@ -157,14 +167,15 @@ def _regions(shape: tuple[int, int], rng: np.random.Generator) -> dict[str, list
             mask[i : i + side, j : j + side] = True
             masks.append(mask)
         out[f"{side} x {side}"] = masks
-    return out | {"whole table": [np.ones(shape, dtype=bool)]}
+    return out
 
 
 def sum_trial(true: Counts, epsilon: float, seed: Sequence[int]) -> Any:
     """Sums of blocks and of the largest cells, in deviations of the raw sum.
 
     For each kind of region: mean squared errors of the raw sum and of the estimate, and the share
-    of 90 % intervals that hold the true sum.
+    of 90 % intervals that hold the true sum. The sum of a whole table is the raw one: that is
+    checked, and measured in further releases.
     """
     released = release(true, epsilon, seed)
     law = known.Geometric(epsilon)
@@ -177,9 +188,31 @@ def sum_trial(true: Counts, epsilon: float, seed: Sequence[int]) -> Any:
             out[f"{name} {kind}"] = _scored(
                 [(found.sum(mask), int(true[mask].sum())) for mask in masks]
             )
-        chosen = found.sum(largest, selected=True)
-        out[f"{name} largest"] = _scored([(chosen, int(true.ravel()[largest].sum()))])
+        whole = found.sum()
+        if whole.estimate != whole.raw:
+            raise AssertionError("the sum of a whole table must be the raw sum")
+        again = [int(release(true, epsilon, [*seed, 2, k]).sum()) for k in range(AGAIN)]
+        out[f"{name} whole table"] = _scored(
+            [(whole._replace(estimate=raw, raw=raw), int(true.sum())) for raw in again]
+        )
+        chosen, truth = found.sum(largest, selected=True), int(true.ravel()[largest].sum())
+        out[f"{name} largest"] = _scored([(chosen, truth)])
     return out
+
+
+def largest_trial(true: Counts, epsilon: float, seed: Sequence[int]) -> Any:
+    """What the oracles say of the sum of the largest cells, scored as in :func:`sum_trial`."""
+    released = release(true, epsilon, seed)
+    law = known.Geometric(epsilon)
+    largest = np.argsort(-released.ravel(), kind="stable")[:LARGEST]
+    free = quietly(released, law)
+    chosen, truth = free.sum(largest, selected=True), int(true.ravel()[largest].sum())
+    fair = quietly(released, law, prior=binned(free.prior, true))
+    guesses = {"oracle": oracle(true, released, epsilon)[1], "binned oracle": fair.mean}
+    return {
+        name: _scored([(chosen._replace(estimate=float(guess.ravel()[largest].sum())), truth)])
+        for name, guess in guesses.items()
+    }
 
 
 def _scored(pairs: Sequence[tuple[Any, int]]) -> list[float]:

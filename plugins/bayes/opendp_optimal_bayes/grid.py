@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import opendp.prelude as dp
+from opendp.mod import Measurement
 
 from opendp_optimal.extend import interval, known
 from opendp_optimal.extend import law_of as noise_of
@@ -127,7 +127,7 @@ class Law:
         return 1 + min(int((y - start) / unit), last - 2)
 
 
-def law_of(measurement: dp.Measurement, bounds: tuple[Any, Any] | None = None) -> Law:
+def law_of(measurement: Measurement, bounds: tuple[Any, Any] | None = None) -> Law:
     """Find the law of a measurement.
 
     :param measurement: bounded noise of this plugin, optimised noise, or OpenDP's Laplace,
@@ -148,7 +148,7 @@ def law_of(measurement: dp.Measurement, bounds: tuple[Any, Any] | None = None) -
     return Law(*interval(*bounds), carrier_of(inner)[0] != "f", noise)
 
 
-def carrier_of(measurement: dp.Measurement) -> str:
+def carrier_of(measurement: Measurement) -> str:
     """OpenDP's name of the numbers that noise is added to, which are those that are released.
 
     :param measurement: one that has a law
@@ -156,7 +156,7 @@ def carrier_of(measurement: dp.Measurement) -> str:
     return str(mechanism(measurement).input_domain.carrier_type)
 
 
-def mechanism(measurement: dp.Measurement) -> dp.Measurement:
+def mechanism(measurement: Measurement) -> Measurement:
     """What is behind transformations."""
     while not isinstance(getattr(measurement, "law", None), Law):
         made = getattr(measurement, "__opendp_dict__", {})

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import math
 
-import opendp.prelude as dp
+from opendp import measurements
+from opendp.domains import atom_domain
+from opendp.metrics import absolute_distance
+from opendp.mod import Domain, Measurement, Metric, Transformation
 
 from opendp_optimal.extend import (
     INTEGER_RANGES,
@@ -31,8 +34,8 @@ NATIVE = ("i32", "i64", "u32", "u64")
 
 
 def make_bounded_geometric(
-    input_domain: dp.Domain, input_metric: dp.Metric, lo: int, hi: int, epsilon: float
-) -> dp.Measurement:
+    input_domain: Domain, input_metric: Metric, lo: int, hi: int, epsilon: float
+) -> Measurement:
     """Make a measurement that adds geometric noise to an integer and keeps the sum in lo..hi.
 
     For an answer in lo..hi no epsilon-private mechanism serves any Bayesian consumer better, after
@@ -63,9 +66,9 @@ def make_bounded_geometric(
             raise ValueError(f"{name} ({value}) must be an integer of the type {space.carrier}")
     scale = laplace_scale_up(positive("epsilon", epsilon))
     if space.carrier in NATIVE:
-        noisy = dp.m.make_laplace(input_domain, input_metric, scale=scale)
+        noisy = measurements.make_laplace(input_domain, input_metric, scale=scale)
     else:
-        noisy = _widened(input_domain, input_metric, space) >> dp.m.then_laplace(scale)
+        noisy = _widened(input_domain, input_metric, space) >> measurements.then_laplace(scale)
     measurement = keep_within(noisy, low, high, space.carrier)
     measurement.law = Law(low, high, True, known.Geometric(1.0 / scale))
     return measurement
@@ -75,14 +78,14 @@ then_bounded_geometric = to_then(make_bounded_geometric)
 
 
 def make_bounded_laplace(
-    input_domain: dp.Domain,
-    input_metric: dp.Metric,
+    input_domain: Domain,
+    input_metric: Metric,
     lo: float,
     hi: float,
     epsilon: float,
     *,
     k: int | None = None,
-) -> dp.Measurement:
+) -> Measurement:
     """Make a measurement that adds Laplace noise to a number and keeps the sum in [lo, hi].
 
     Universally optimal for answers in the interval, for every continuous prior and every
@@ -111,7 +114,7 @@ def make_bounded_laplace(
     low, high = interval(lo, hi)
     scale = laplace_scale_up(positive("epsilon", epsilon))
     grid = None if k is None else whole("k", k, least=-1074, most=1023)
-    noisy = dp.m.make_laplace(input_domain, input_metric, scale=scale, k=grid)
+    noisy = measurements.make_laplace(input_domain, input_metric, scale=scale, k=grid)
     measurement = keep_within(noisy, low, high, space.carrier)
     measurement.law = Law(low, high, False, known.Laplace(1.0 / scale))
     return measurement
@@ -120,21 +123,21 @@ def make_bounded_laplace(
 then_bounded_laplace = to_then(make_bounded_laplace)
 
 
-def _scalar(input_domain: dp.Domain, input_metric: dp.Metric) -> Space:
+def _scalar(input_domain: Domain, input_metric: Metric) -> Space:
     space = space_of(input_domain, input_metric)
     if space.vector:
         raise ValueError(f"input_domain ({input_domain}) must hold single numbers")
     return space
 
 
-def _widened(input_domain: dp.Domain, input_metric: dp.Metric, space: Space) -> dp.Transformation:
+def _widened(input_domain: Domain, input_metric: Metric, space: Space) -> Transformation:
     """Integers of a type without native noise as integers of one that has it."""
     wide = "u64" if space.carrier == "usize" else "i64"
     return make_transformation(
         input_domain,
         input_metric,
-        dp.atom_domain(T=wide),
-        dp.absolute_distance(T=wide),
+        atom_domain(T=wide),
+        absolute_distance(T=wide),
         int,
         math.floor,
     )

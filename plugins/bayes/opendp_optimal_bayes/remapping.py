@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import opendp.prelude as dp
+from opendp.mod import Measurement
 
 from opendp_optimal.extend import (
     INTEGER_RANGES,
@@ -123,20 +123,20 @@ def prior_weights(law: Law, prior: Prior | None) -> Floats:
 class Remap(Postprocess):
     """A decision rule that waits for its mechanism: ``measurement >> remap(prior, loss)``."""
 
-    _type_ = dp.Measurement._type_
+    _type_ = Measurement._type_
 
     def __init__(self, build: Callable[[Any], Rule]) -> None:
         """Remember how to build the rule."""
         self._build = build
 
-    def rule(self, measurement: dp.Measurement) -> Rule:
+    def rule(self, measurement: Measurement) -> Rule:
         """The rule for a measurement, with the expected losses before and after.
 
         :param measurement: the mechanism to decide after
         """
         return self._build(measurement)
 
-    def after(self, measurement: dp.Measurement) -> dp.Measurement:
+    def after(self, measurement: Measurement) -> Measurement:
         """Decide after a measurement.
 
         :param measurement: the mechanism to decide after
@@ -219,13 +219,13 @@ def _number(value: Fraction) -> float | int:
 class Clamp(Postprocess):
     """A clamp that waits for its mechanism: ``measurement >> clamp(lo, hi)``."""
 
-    _type_ = dp.Measurement._type_
+    _type_ = Measurement._type_
 
     def __init__(self, lo: Any, hi: Any) -> None:
         """Remember the ends."""
         self._ends = interval(lo, hi)
 
-    def after(self, measurement: dp.Measurement) -> dp.Measurement:
+    def after(self, measurement: Measurement) -> Measurement:
         """Clamp the releases of a measurement.
 
         :param measurement: noise on a single number
@@ -235,9 +235,7 @@ class Clamp(Postprocess):
         return keep_within(measurement, low, high, carrier_of(measurement))
 
 
-def keep_within(
-    measurement: dp.Measurement, lo: Fraction, hi: Fraction, carrier: str
-) -> dp.Measurement:
+def keep_within(measurement: Measurement, lo: Fraction, hi: Fraction, carrier: str) -> Measurement:
     """Clamp what a measurement releases, to the outermost numbers of its type within bounds.
 
     :param measurement: noise on a single number

@@ -1,14 +1,26 @@
 import json
+import sys
+import warnings
 from fractions import Fraction
 from pathlib import Path
 
 import opendp.prelude as dp
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))  # for posterior_tables
+
 
 @pytest.fixture(autouse=True)
 def _features():
     dp.enable_features("contrib")
+
+
+@pytest.fixture(autouse=True)
+def _small_tables():
+    """Small tables are hardly measured; where that matters, it is tested."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the total of the table")
+        yield
 
 
 @pytest.fixture(scope="session")

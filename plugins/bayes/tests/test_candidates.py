@@ -30,6 +30,13 @@ def test_nothing_without_bounds():
     assert proposed(epsilon=1.0) == ({}, [])
 
 
+def test_many_counts_are_a_table():
+    asked = {"epsilon": 20.0, "integer": True}
+    told = [item.text for item in within_bounds(Request(**asked, releases=50))]
+    assert ["posterior(released, noise)" in text for text in told] == [True]
+    assert list(within_bounds(Request(**asked, releases=2))) == []
+
+
 def test_a_remap_never_hurts():
     found, _ = proposed(epsilon=0.3, delta=1e-3, integer=True, bounds=(0, 15))
     assert len(found) == 6

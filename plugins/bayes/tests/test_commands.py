@@ -57,6 +57,7 @@ def released_files(folder):
     return true, table
 
 
+@pytest.mark.slow
 def test_posterior(tmp_path):
     pytest.importorskip("matplotlib")
     _, table = released_files(tmp_path)

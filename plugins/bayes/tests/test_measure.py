@@ -53,6 +53,7 @@ def test_releases_follow_the_channel(carrier):
     assert not fits(counts, [float(v) for v in bayes.geometric_channel(6, epsilon=0.9).rows[2]])
 
 
+@pytest.mark.slow
 def test_real_releases_follow_the_law(line):
     meas = bayes.make_bounded_laplace(*line, 0.0, 1.0, 2.0)
     released = np.array([meas(0.25) for _ in range(3000)])
@@ -98,6 +99,7 @@ def test_chaining_after_a_count():
     assert 0 <= meas(["a", "b"]) <= 20
 
 
+@pytest.mark.slow
 def test_context():
     context = dp.Context.compositor(
         data=["a"] * 7,

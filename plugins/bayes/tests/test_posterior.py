@@ -1,88 +1,18 @@
-"""The laws of posteriors of released tables."""
+"""What posteriors say of cells: Bayes' rule, intervals, draws, few cells."""
 
 import itertools
-import math
 import warnings
 
 import numpy as np
 import opendp.prelude as dp
 import pytest
+from posterior_tables import FREE, NEAR, RELEASED, TRUE, noisy
 
 from opendp_optimal import make_optimal_noise
 from opendp_optimal.extend import known
-from opendp_optimal_bayes import Posterior, PosteriorWarning, law_of, posterior, remap
-from opendp_optimal_bayes.table_posterior import fit, likelihood, structure
+from opendp_optimal_bayes import PosteriorWarning, law_of, posterior, remap
 
 COUNT = dp.atom_domain(T=int), dp.absolute_distance(T=int)
-VECTOR = dp.vector_domain(dp.atom_domain(T=int), size=6), dp.l1_distance(T=int)
-
-
-def sparse_table(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
-    """Counts in which neighbours are alike and most are 0."""
-    rng = np.random.default_rng(seed)
-    axes = np.meshgrid(*(np.linspace(0, 3, n) for n in shape), indexing="ij")
-    return rng.poisson(25 * np.exp(-sum(a**2 for a in axes) * 1.5))
-
-
-def noisy(table: np.ndarray, rate: float, seed: int = 0) -> np.ndarray:
-    rng, p = np.random.default_rng([7, seed]), -math.expm1(-rate)
-    return table + rng.geometric(p, table.shape) - rng.geometric(p, table.shape)
-
-
-TRUE = sparse_table((30, 30))
-RELEASED = noisy(TRUE, 0.5)
-FREE = posterior(RELEASED, known.Geometric(0.5))
-NEAR = posterior(RELEASED, known.Geometric(0.5), like="neighbours")
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    """Small tables are hardly measured; where that matters, it is tested."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "the total of the table", PosteriorWarning)
-        yield
-
-
-# The fit
-
-
-def objective(chances, counts, pseudo, weights) -> float:
-    return float(counts @ np.log(chances @ weights) + pseudo @ np.log(weights))
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_no_weights_are_better_than_the_certificate_says(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    chances = rng.random((40, 8)) ** 6 * 10.0 ** rng.integers(-200, 3, (40, 1))
-    counts, pseudo = rng.integers(1, 500, 40) * 1.0, rng.random(8) * 10.0 ** rng.integers(-3, 1)
-    found = fit.fit_weights(chances, counts, pseudo)
-    assert found.gap <= 1e-9
-    assert found.weights.sum() == pytest.approx(1, abs=1e-12)
-    scaled = chances / chances.max(axis=1, keepdims=True)
-    best = objective(scaled, counts, pseudo, found.weights)
-    weights = np.full(8, 1 / 8)
-    for _ in range(3000):  # expectation and maximisation climb, however slowly
-        weights = weights * (scaled.T @ (counts / (scaled @ weights))) + pseudo
-        weights /= weights.sum()
-        gap = fit.certified_gap(scaled, counts, pseudo, weights)
-        assert best <= objective(scaled, counts, pseudo, weights) + gap * counts.sum() + 1e-7
-    assert objective(scaled, counts, pseudo, weights) <= best + found.gap * counts.sum() + 1e-7
-
-
-def test_a_certificate_can_fail() -> None:
-    chances, counts, pseudo = np.eye(2), np.array([3.0, 1.0]), np.full(2, 1e-9)
-    good = fit.certified_gap(chances, counts, pseudo, np.array([0.75, 0.25]))
-    assert good < 1e-8 < 0.2 < fit.certified_gap(chances, counts, pseudo, np.array([0.5, 0.5]))
-
-
-def test_fits_are_finished_and_the_same_each_time() -> None:
-    again = posterior(RELEASED, known.Geometric(0.5), like="neighbours")
-    assert 0 <= FREE.gap <= NEAR.gap <= 1e-6
-    assert np.array_equal(again.mean, NEAR.mean)
-    assert np.array_equal(again.median, NEAR.median)
-
-
-# What is said of cells
 
 
 def brute(prior: np.ndarray, law: known.Law, y: float, unit: int = 1) -> np.ndarray:
@@ -237,15 +167,13 @@ def test_a_lone_large_cell_stays() -> None:
         assert abs(int(found.median[12, 17]) - 500) < 10
 
 
-# Few cells
-
-
 def test_one_cell_is_nearly_the_clamp() -> None:
     for y in (-3, 0, 4, 60):
         found = posterior([y], known.Geometric(0.5))
         assert abs(int(found.median[0]) - max(y, 0)) <= 1
 
 
+@pytest.mark.slow
 def test_few_cells_are_no_worse_than_clamped() -> None:
     table = np.random.default_rng(2).poisson(3, 20)
     mine = clamped = 0.0
@@ -268,147 +196,3 @@ def test_a_total_that_is_hardly_measured_warns() -> None:
         with pytest.raises(PosteriorWarning, match="deviations of its noise"):
             posterior(noisy(np.zeros((30, 30), dtype=int), 0.1), known.Geometric(0.1))
         posterior(RELEASED, known.Geometric(0.5))
-
-
-# Which cells are alike
-
-
-ADJACENCY = np.abs(np.subtract.outer(np.arange(900), np.arange(900))) == 1
-
-
-@pytest.mark.parametrize(
-    "like",
-    ["margins", "neighbours", ("margins", "neighbours"), np.arange(900).reshape(30, 30) // 7],
-    ids=["margins", "neighbours", "both", "labels"],
-)
-def test_a_cell_never_predicts_itself(like: object) -> None:
-    alike = structure.likeness(like, (30, 30))
-    changed = RELEASED * 1.0
-    changed[11, 4] += 1e5
-    first, second = (alike.columns(t, t, 1.0, 1.0).reshape(30, 30, -1) for t in (RELEASED, changed))
-    assert second[11, 4] == pytest.approx(first[11, 4], abs=1e-9)
-    assert np.abs(second - first).max() > 1
-
-
-def test_a_region_never_predicts_itself() -> None:
-    from scipy.sparse import csr_array
-
-    for matrix in (ADJACENCY, csr_array(ADJACENCY), csr_array(ADJACENCY + np.eye(900))):
-        alike = structure.likeness(matrix, (900,))
-        flat = RELEASED.ravel() * 1.0
-        changed = flat.copy()
-        changed[100] += 1e5
-        first, second = (alike.columns(t, t, 1.0, 1.0) for t in (flat, changed))
-        assert np.array_equal(first[100], second[100])
-        moved = np.flatnonzero((first != second).any(axis=1)).tolist()
-        assert moved == [96, 97, 98, 99, 101, 102, 103, 104]
-
-
-def test_every_kind_of_likeness_helps_where_it_is_true() -> None:
-    flat = np.abs(FREE.median - TRUE).mean()
-    axes = np.meshgrid(*[np.linspace(0, 3, 30)] * 2, indexing="ij")
-    rate = 25 * np.exp(-(axes[0] ** 2 + axes[1] ** 2) * 1.5)
-    chain = posterior(RELEASED.ravel(), known.Geometric(0.5), like=ADJACENCY)
-    for found in (
-        posterior(RELEASED, known.Geometric(0.5), like="margins"),
-        posterior(RELEASED, known.Geometric(0.5), like=np.floor(np.log(rate)).astype(int)),
-        posterior(RELEASED, known.Geometric(0.5), like=np.floor(np.log(rate)).astype(str)),
-        posterior(RELEASED, known.Geometric(0.5), like=rate),
-        chain,
-    ):
-        assert np.abs(np.asarray(found.median).reshape(30, 30) - TRUE).mean() < 0.9 * flat
-        assert found.gap <= 1e-6
-
-
-def test_tables_with_many_axes() -> None:
-    true = sparse_table((9, 8, 10))
-    released = noisy(true, 0.5)
-    for like in (None, "margins", "neighbours", ("neighbours", "margins")):
-        found = posterior(released, known.Geometric(0.5), like=like)
-        assert found.mean.shape == (9, 8, 10)
-        assert (
-            np.abs(found.median - true).mean() < 0.7 * np.abs(np.maximum(released, 0) - true).mean()
-        )
-
-
-# Sums
-
-
-def test_sums_follow_the_rules() -> None:
-    for found in (FREE, NEAR):
-        sigma = math.sqrt(known.Geometric(0.5).moment(2))
-        total = found.sum()
-        assert total.estimate == total.raw == RELEASED.sum()
-        assert total.raw_deviation == total.deviation == pytest.approx(30 * sigma)
-        block = np.zeros((30, 30), dtype=bool)
-        block[3:6, 3:6] = True
-        some = found.sum(block)
-        assert some.raw == RELEASED[block].sum()
-        assert some.raw_deviation == pytest.approx(3 * sigma)
-        assert some.deviation >= some.raw_deviation - 1e-9
-        ends = sorted((some.raw, float(found.mean[block].sum())))
-        assert ends[0] - 1e-9 <= some.estimate <= ends[1] + 1e-9
-
-
-def test_the_largest_cells_are_smaller_than_they_look() -> None:
-    true = np.random.default_rng(4).poisson(3, (50, 50))
-    released = noisy(true, 0.2)
-    found = posterior(released, known.Geometric(0.2))
-    largest = np.argsort(-released.ravel(), kind="stable")[:100]
-    chosen = found.sum(largest, selected=True)
-    truth = true.ravel()[largest].sum()
-    assert chosen.estimate == pytest.approx(found.mean.ravel()[largest].sum())
-    assert chosen.deviation >= chosen.raw_deviation
-    assert abs(chosen.estimate - truth) < 0.1 * abs(chosen.raw - truth)
-
-
-def test_sums_of_medians_warn() -> None:
-    for adds in (lambda m: m.sum(), lambda m: m[:3].sum(axis=0), np.sum):
-        with pytest.warns(PosteriorWarning, match="sum of medians"):
-            adds(FREE.median)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        np.abs(FREE.median - TRUE).sum()
-        FREE.mean.sum()
-
-
-# Likelihoods
-
-
-@pytest.mark.parametrize(
-    "law",
-    [*LAWS, known.Laplace(0.4), known.Staircase(1.0, 0.4), known.Gaussian(3.0)],
-    ids=lambda law: type(law).__name__,
-)
-@pytest.mark.parametrize("unit", [1.0, 0.25, 4.0])
-def test_windows_are_the_law(law: known.Law, unit: float) -> None:
-    if law.integer and unit < 1:
-        pytest.skip("integers have no parts")
-    found = likelihood.window(law, unit)
-    radius = len(found) // 2
-    assert found.sum() == pytest.approx(1, abs=1e-12)
-    assert found == pytest.approx(found[::-1], rel=1e-9, abs=1e-30)
-    middle = law.cdf(unit / 2) - law.cdf(-unit / 2) if not law.integer or unit == 1 else None
-    if middle is not None:
-        assert found[radius] == pytest.approx(float(middle), rel=1e-9)
-    if isinstance(law, known.Geometric) and unit == 1:
-        assert found == pytest.approx(law.pmf(radius), rel=1e-9)
-
-
-def test_uneven_noise_is_read_the_right_way_round() -> None:
-    law = known.Tabulated(np.array([0.1, 0.5, 0.4, 0.0, 0.0]), 1.0, 1.0, integer=True)
-    found = posterior([10], law, prior=np.full(21, 1 / 21))  # noise is -2, -1 or 0
-    assert np.asarray(found.interval(0.999)).ravel().tolist() == [10, 12]
-    assert found.mean[0] == pytest.approx(12 * 0.1 + 11 * 0.5 + 10 * 0.4)
-
-
-def test_the_law_is_read_from_measurements() -> None:
-    released = [3, 0, -1, 8, 2, 0]
-    for meas, law in (
-        (dp.m.make_laplace(*COUNT, scale=2.0), known.Geometric(0.5)),
-        (dp.m.make_laplace(*VECTOR, scale=2.0), known.Geometric(0.5)),
-        (dp.m.make_gaussian(*COUNT, scale=2.0), known.DiscreteGaussian(2.0)),
-    ):
-        assert np.array_equal(posterior(released, meas).mean, posterior(released, law).mean)
-    optimal = make_optimal_noise(*VECTOR, 1, (1.0, 1e-6))
-    assert isinstance(posterior(released, optimal), Posterior)

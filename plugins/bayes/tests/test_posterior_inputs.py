@@ -1,26 +1,17 @@
 """What posteriors are made of: sums, several releases, any noise, thresholds; bad input."""
 
 import math
-import warnings
 from pathlib import Path
 
 import numpy as np
 import opendp.prelude as dp
 import pytest
 
-from opendp_optimal import make_optimal_bounded_noise
 from opendp_optimal.extend import known
-from opendp_optimal_bayes import PosteriorWarning, make_bounded_geometric, posterior, remap
+from opendp_optimal_bayes import make_bounded_geometric, posterior, remap
 
 HALF = known.Geometric(0.5)
 COUNT = dp.atom_domain(T=int), dp.absolute_distance(T=int)
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "the total of the table", PosteriorWarning)
-        yield
 
 
 def geometric(rng: np.random.Generator, rate: float, size: object) -> np.ndarray:
@@ -148,6 +139,7 @@ def test_sums_with_any_bounds(law: known.Law, bounds: tuple[float | None, float 
     assert high.max() <= ends[1]
 
 
+@pytest.mark.slow
 def test_sums_that_are_alike() -> None:
     rng = np.random.default_rng(5)
     label = rng.integers(0, 30, 3000)
@@ -232,9 +224,9 @@ def test_frames() -> None:
     free = posterior(frame, HALF)
     near = posterior(frame, HALF, like="margins")
     out = near.frame(level=0.8)
-    assert out.columns == ["a", "b", "c", "len", "len_median", "len_mean", "len_low", "len_high"]
+    assert out.columns == ["a", "b", "c", "len", "len_estimate", "len_low", "len_high", "len_mean"]
     assert out["len"].to_list() == frame["len"].to_list()
-    assert np.array_equal(out["len_median"].to_numpy(), near.median)
+    assert np.array_equal(out["len_estimate"].to_numpy(), near.median)
     table = posterior(frame["len"].to_numpy().reshape(9, 9, 9), HALF, like="margins")
     assert near.mean == pytest.approx(table.mean.ravel(), rel=1e-6)
     assert np.abs(near.median - true).mean() < np.abs(free.median - true).mean()
@@ -247,7 +239,7 @@ def test_frames() -> None:
             posterior(frame, HALF, **options)
     with pytest.raises(ValueError, match="column must be given: one of a, c, n"):
         posterior(frame.rename({"len": "n"}), HALF)
-    with pytest.raises(ValueError, match="a column 'len_median' already"):
+    with pytest.raises(ValueError, match="a column 'len_estimate' already"):
         posterior(out, HALF).frame()
     with pytest.raises(ValueError, match="no data frame"):
         posterior([1, 2], HALF).frame()
@@ -255,6 +247,7 @@ def test_frames() -> None:
         posterior([1, 2], HALF, column="len")
 
 
+@pytest.mark.slow
 def test_pictures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     for shape in ((10, 12), (120,), (1,)):
@@ -281,8 +274,8 @@ def test_lists_of_cells_have_a_shape() -> None:
         ((("a",), HALF), "must hold numbers"),
         (((1.5,), HALF), "whole numbers"),
         (((2**60,), HALF), "below 2\\^53"),
-        (((1,), 0.5), "noise .0.5. must be a measurement or a law"),
-        (((1,), "geometric"), "must be a measurement or a law"),
+        (((1,), 0.5), "noise .0.5. must be a measurement, a law"),
+        (((1,), "geometric"), "must be a measurement, a law"),
         (((-50,), known.Canonical(1.0, 0.1)), "cannot have produced the released value -50"),
         (((1.0, 2.0), known.Laplace(1e-300)), "width between"),
         (((1.0, 2.0), known.Laplace(1e300)), "width between"),
@@ -344,9 +337,5 @@ def test_bad_questions() -> None:
 
 
 def test_noise_without_a_law() -> None:
-    for meas in (
-        make_optimal_bounded_noise(*COUNT, 1, 1.0, range=(0, 5)),
-        dp.m.make_randomized_response_bool(0.75),
-    ):
-        with pytest.raises(ValueError, match="noise: measurement must be"):
-            posterior([1, 2, 3], meas)
+    with pytest.raises(ValueError, match="noise: measurement must be"):
+        posterior([1, 2, 3], dp.m.make_randomized_response_bool(0.75))

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from opendp_optimal_geo.look import gaussian_noise as gaussian_noise
     from opendp_optimal_geo.look import laplace_noise as laplace_noise
     from opendp_optimal_geo.look import planar_laplace_noise as planar_laplace_noise
+    from opendp_optimal_geo.maps import CountMap as CountMap
     from opendp_optimal_geo.population import Population as Population
     from opendp_optimal_geo.projection import project as project
     from opendp_optimal_geo.projection import unproject as unproject

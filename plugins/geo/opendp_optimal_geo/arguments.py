@@ -34,7 +34,7 @@ def read_people(
 
     if (address is None) != (column is None):
         raise ValueError("ledger and id must be given together: people are known by their ids")
-    points, kept = _read_points(file, crs, columns), dict[str, Any]()
+    points, kept = read_points(file, crs, columns), dict[str, Any]()
     if address is not None and column is not None:
         from opendp_optimal.budget import open_ledger
         from opendp_optimal_geo.files import read_ids
@@ -45,7 +45,8 @@ def read_people(
     return people, points, float(people.capacity) if price is None else price
 
 
-def _read_points(file: Path, crs: str | None, columns: str | None) -> Any:
+def read_points(file: Path, crs: str | None, columns: str | None) -> Any:
+    """Return the points of a file, in metres where a projection is given."""
     from opendp_optimal_geo.files import coordinate_columns, header, read_columns
 
     if columns is None:

@@ -19,6 +19,7 @@ from opendp_optimal_geo.arguments import (
     read_looks,
     read_numbers,
     read_people,
+    read_points,
     read_region,
 )
 
@@ -178,6 +179,60 @@ def density_command(
         from opendp_optimal_geo.plots import plot_density
 
         plot_density(output, result)
+
+
+@geo.command(name="count-map")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--rho", type=float, required=True, help="Price of the whole map (zCDP).")
+@click.option("--bounds", required=True, help="west,south,east,north in metres.")
+@click.option("--cells", type=int, default=100, show_default=True, help="Along each side.")
+@click.option("--crs", help="Projection of longitude and latitude, e.g. EPSG:32618.")
+@click.option("--columns", help="Two columns, e.g. lng,lat; found by name if left out.")
+@click.option("--posterior", is_flag=True, help="Estimate the true counts, at no cost.")
+@click.option("--output", type=_path, callback=drawable, help="Heat map to write.")
+@click.option("--table", type=_path, callback=writable, help="CSV of the counts to write.")
+@json_option
+def count_map_command(
+    file: Path,
+    rho: float,
+    bounds: str,
+    cells: int,
+    crs: str | None,
+    columns: str | None,
+    posterior: bool,
+    output: Path | None,
+    table: Path | None,
+    as_json: bool,
+) -> None:
+    """Count the users in each cell of a map, in the central model: a curator adds noise."""
+    import numpy as np
+
+    from opendp_optimal_geo.population import Population
+
+    corners = read_numbers("bounds", bounds, 4)
+    people = Population(read_points(file, crs, columns), budget=1.0, central_budget=rho)
+    found = people.count_map(corners, cells, budget=rho, posterior=posterior)
+    report = {"bounds": found.bounds, "cells": cells, "deviation": found.deviation}
+    report["total"] = int(found.counts.sum())
+    if found.posterior is not None:
+        report["error_before"], report["error_after"] = found.posterior.gain
+    if as_json:
+        print_json(report, indent=None)
+    else:
+        click.echo(
+            f"total {report['total']}, noise of deviation {found.deviation:.4g} in each cell"
+        )
+        if found.posterior is not None:
+            click.echo(
+                f"mean absolute error to expect: {report['error_before']:.4g} released, "
+                f"{report['error_after']:.4g} estimated"
+            )
+    if table is not None:
+        np.savetxt(table, found.best, delimiter=",", fmt="%.6g")
+    if output is not None:
+        from opendp_optimal_geo.plots import plot_counts
+
+        plot_counts(output, found)
 
 
 @geo.command(name="audit")

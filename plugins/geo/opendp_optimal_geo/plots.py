@@ -11,6 +11,7 @@ from shapely.geometry.base import BaseGeometry
 
 from opendp_optimal.extend import new_figure, save_figure
 from opendp_optimal_geo.answer import Answer, DensityMap
+from opendp_optimal_geo.maps import CountMap
 
 FloatArray = NDArray[np.float64]
 
@@ -109,4 +110,25 @@ def plot_density(path: Path, density: DensityMap) -> None:
     )
     figure.colorbar(image, ax=axis, label="users per squared unit")
     axis.set_title(f"density from {density.answered} noisy points")
+    save_figure(figure, str(path))
+
+
+def plot_counts(path: Path, found: CountMap) -> None:
+    """Draw a map of counts: as released, and estimated where that was asked for.
+
+    :param path: file to write
+    :param found: from :meth:`Population.count_map`
+    """
+    shown = {"released": found.counts.astype(np.float64)}
+    if found.posterior is not None:
+        shown["posterior mean"] = found.best
+    figure, axes = new_figure(6.0 * len(shown), 5.2, columns=len(shown))
+    west, south, east, north = found.bounds
+    top = max(float(found.best.max()), 1.0)
+    for axis, (name, table) in zip(axes, shown.items(), strict=True):
+        image = axis.imshow(
+            table, origin="lower", extent=(west, east, south, north), cmap="magma", vmin=0, vmax=top
+        )
+        axis.set_title(name)
+    figure.colorbar(image, ax=list(axes), label="users in a cell")
     save_figure(figure, str(path))

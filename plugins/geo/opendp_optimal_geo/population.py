@@ -20,8 +20,17 @@ from opendp_optimal_geo.curator import Curator
 from opendp_optimal_geo.elimination import KeepAll, Rule
 from opendp_optimal_geo.grid import Grid, to_grid
 from opendp_optimal_geo.look import Clients, People
+from opendp_optimal_geo.maps import CountMap, count_map
 from opendp_optimal_geo.plan import METHODS, Plan, shares
-from opendp_optimal_geo.query import KernelDensity, Nearest, Points, Query, RangeCount, check_map
+from opendp_optimal_geo.query import (
+    KernelDensity,
+    Nearest,
+    Points,
+    Query,
+    RangeCount,
+    check_corners,
+    check_map,
+)
 from opendp_optimal_geo.score import Score, SignedDistance
 from opendp_optimal_geo.terms import Terms
 
@@ -53,7 +62,7 @@ class Population:
         "honest-but-curious"
     :param size: number of users, for clients of their own
     :param dimension: length of the points, for clients of their own
-    :param central_budget: rho for central threshold queries, apart from the users' budgets
+    :param central_budget: rho for central queries, apart from the users' budgets
     :param ledger: keeps the budgets, also after this process; without it they end with it
     :param ids: with a ledger: an identifier for each user (whole numbers or texts), by which they
         are recognised in whatever order they come. Newcomers have a whole budget, and whoever is
@@ -352,6 +361,44 @@ class Population:
         released = self.release_points(component=component, **options)
         return density_map(released, corners, cells, width)
 
+    def count_map(
+        self,
+        bounds: Any,
+        cells: int,
+        *,
+        budget: Any,
+        posterior: bool = False,
+        component: str = "data",
+    ) -> CountMap:
+        """Count the users in each cell of a map, in the central model.
+
+        A trusted curator counts and adds Gaussian noise; the price comes out of ``central_budget``
+        (rho, users differing in one record).
+
+        :param bounds: (west, south, east, north)
+        :param cells: cells of the map along each side
+        :param budget: rho
+        :param posterior: whether the true counts are estimated from what was released, neighbours
+            alike; it costs nothing (extra "posterior")
+        :param component: which data
+        """
+        curator, data = self._central(component)
+        side = whole("cells", cells, most=4096)
+        grid, corners = self.grid, check_corners(bounds)
+        return count_map(
+            *(curator, lambda: data.astype(np.float64) * grid, corners, side, budget),
+            posterior=posterior,
+        )
+
+    def _central(self, component: str) -> tuple[Curator, Grid]:
+        """What a central query needs: somebody with a budget, and points of the plane."""
+        if self._curator is None:
+            raise ValueError("central_budget (None) must be given for central queries")
+        data = self._components.get(component)
+        if not isinstance(data, np.ndarray) or data.shape[1] != 2:
+            raise ValueError(f"component ({component!r}) must hold points of the plane")
+        return self._curator, data
+
     def threshold(
         self, region: Any, fraction: float, *, component: str = "data", **options: Any
     ) -> Answer:
@@ -366,12 +413,8 @@ class Population:
         :param options: ``budget``, ``method``, ``looks``, ``beta`` and ``baseline`` of
             :meth:`Curator.threshold`
         """
-        if self._curator is None:
-            raise ValueError("central_budget (None) must be given for central queries")
-        data = self._components.get(component)
-        if not isinstance(data, np.ndarray) or data.shape[1] != 2:
-            raise ValueError(f"component ({component!r}) must hold points of the plane")
+        curator, data = self._central(component)
         score, grid = SignedDistance(region), self.grid
-        return self._curator._decide(
+        return curator._decide(
             lambda: score(data.astype(np.float64) * grid) < 0.0, fraction, **options
         )

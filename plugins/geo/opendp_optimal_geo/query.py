@@ -141,15 +141,21 @@ class Points:
         return answer.points(plan, state, beta)
 
 
-def check_map(bounds: Any, cells: Any, bandwidth: Any) -> tuple[NDArray[np.float64], int, float]:
-    """Return what a map of densities is drawn on: its corners, cells along a side, bandwidth."""
+def check_corners(bounds: Any) -> NDArray[np.float64]:
+    """Return the corners of a map: west, south, east, north."""
     corners = point("bounds", bounds, 4)
     if corners[0] >= corners[2] or corners[1] >= corners[3]:
         raise ValueError(f"bounds ({bounds!r}) must be (west, south, east, north)")
     sides = corners[2:] / 2.0 - corners[:2] / 2.0
     if np.abs(corners).max() > LARGEST or sides.min() < 2.0**-100:
         raise ValueError(f"bounds ({bounds!r}) must be within 2^100, and 2^-99 apart")
+    return corners
+
+
+def check_map(bounds: Any, cells: Any, bandwidth: Any) -> tuple[NDArray[np.float64], int, float]:
+    """Return what a map of densities is drawn on: its corners, cells along a side, bandwidth."""
+    corners = check_corners(bounds)
     width = positive("bandwidth", bandwidth)
-    if width > (widest := 2.0 * float(sides.max())):
+    if width > (widest := float((corners[2:] - corners[:2]).max())):
         raise ValueError(f"bandwidth ({bandwidth!r}) must be at most the map, {widest:g}")
     return corners, whole("cells", cells, most=4096), width

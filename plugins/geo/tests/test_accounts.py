@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import stat
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from opendp_optimal.budget import BudgetError, LedgerError, open_ledger
+from opendp_optimal.budget.ledger.sqlite import LOOK_AGAIN
 from opendp_optimal_geo import (
     Curator,
     Points,
@@ -330,6 +332,7 @@ def test_a_ledger_that_fails_stops_the_look(ledger, tmp_path, monkeypatch):
     assert (people.allowances.paid == before).all()
     connection.execute("PRAGMA max_page_count = 100000")
     os.rename(tmp_path / "budgets.db", tmp_path / "elsewhere.db")
+    time.sleep(2 * LOOK_AGAIN)
     with pytest.raises(LedgerError, match="replaced or removed"):
         people.release_points(budget=5e-4)
 

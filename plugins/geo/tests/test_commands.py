@@ -260,6 +260,7 @@ def test_the_answer_is_printed_before_anything_is_drawn(points, tmp_path, monkey
     assert json.loads(result.stdout)["answered"] == 400
 
 
+@pytest.mark.slow
 def test_a_map_shows_what_was_released(points, tmp_path):
     """The function that draws it is not given the points; the secret picture says so by name."""
     pytest.importorskip("matplotlib", reason="the extra opendp-optimal-geo[plot] is missing")

@@ -166,6 +166,7 @@ def test_scores_are_as_exact_as_is_counted(data):
     check_against_exact(region, data.draw(near_and_far(region)))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), exponent=st.integers(-20, 12))
 def test_rounded_scores_on_every_grid(data, exponent):

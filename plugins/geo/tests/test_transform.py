@@ -31,6 +31,7 @@ def test_scores_chain(plane):
     assert math.hypot(x - 584_482.4, y - 4_505_935.9) < 1000.0
 
 
+@pytest.mark.slow
 def test_context(plane):
     context = dp.Context.compositor(
         data=[100.0, 200.0],

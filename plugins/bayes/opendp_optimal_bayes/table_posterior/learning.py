@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,8 +65,9 @@ def posterior(
 
     :param released: the released numbers, a table with any number of axes, or a data frame of
         Polars; a tuple of tables for several releases of the same table
-    :param noise: the measurement that released them, or the law of its noise; an array or a list
-        of as many as there are cells; a tuple, one for each of several releases
+    :param noise: the measurement that released them, the law of its noise, or the table that it
+        draws from; an array or a list of as many as there are cells; a tuple, one for each of
+        several releases
     :param shape: of the table, if the numbers are a list of its cells
     :param like: which cells are alike: ``"margins"`` (in the same row, column, ...),
         ``"neighbours"`` (on a grid), an array of labels, an adjacency matrix (sparse, or of
@@ -114,13 +115,13 @@ def posterior(
     if threshold is not None:
         _check_threshold(observed, finite("threshold", threshold))
     say(f"fitting a prior to {len(observed.likelihood)} distinct values")
-    free, summary, gap = _free(observed, threshold)
+    free = _free(observed, threshold)
     if alike is None or observed.size < LEAST_STRUCTURED:
-        return Posterior(observed, free, observed.index, None, summary, gap)
+        return Posterior(observed, free.found, observed.index, None, free.prior, free.gap)
     say("predicting cells from those that are alike")
     if observed.lattice.low is None:
-        return _moved(observed, alike, free, summary, gap)
-    return _structured(observed, alike, free, summary, gap, threshold, say)
+        return _moved(observed, alike, free)
+    return _structured(observed, alike, free, threshold, say)
 
 
 def _warn_of_total(observed: Observed) -> None:
@@ -137,8 +138,17 @@ def _warn_of_total(observed: Observed) -> None:
         )
 
 
-def _free(observed: Observed, threshold: float | None) -> tuple[Distributions, Prior, float]:
-    """The posterior without structure, its prior and the gap of the fit."""
+class _Free(NamedTuple):
+    """What is known without structure: posteriors, prior, gap, and what priors are mixed of."""
+
+    found: Distributions
+    prior: Prior
+    gap: float
+    columns: Floats
+
+
+def _free(observed: Observed, threshold: float | None) -> _Free:
+    """Fit one prior for all cells."""
     lattice, likelihood = observed.lattice, observed.likelihood
     low, high = int(likelihood.centre.min()), int(likelihood.centre.max())
     margin = math.ceil(_FAR * lattice.noise)
@@ -157,7 +167,7 @@ def _free(observed: Observed, threshold: float | None) -> tuple[Distributions, P
     every = np.arange(len(likelihood))
     trust = observed.size / (observed.size + FEW)
     free = Distributions(likelihood, edges, every, np.zeros_like(every), found[None], trust)
-    return free, _summary(lattice, edges, found), fit.gap
+    return _Free(free, _summary(lattice, edges, found), fit.gap, columns)
 
 
 def _mixed(observed: Observed, edges: Integers, columns: Floats) -> Floats:
@@ -232,19 +242,13 @@ def _shown(observed: Observed, edges: Integers, threshold: float) -> Floats:
 
 
 def _structured(
-    observed: Observed,
-    alike: Likeness,
-    free: Distributions,
-    summary: Prior,
-    gap: float,
-    threshold: float | None,
-    say: Progress,
+    observed: Observed, alike: Likeness, free: _Free, threshold: float | None, say: Progress
 ) -> Posterior:
     """The posterior with a prior that varies with a predictor."""
-    lattice, edges = observed.lattice, free.edges
-    means = free.moments[0][observed.index] - edges[0]
+    lattice, edges = observed.lattice, free.found.edges
+    means = free.found.moments[0][observed.index] - edges[0]
     released = (observed.raw - lattice.base) / lattice.unit - edges[0]
-    small = (summary.mean - lattice.base) / lattice.unit - float(edges[0])
+    small = (free.prior.mean - lattice.base) / lattice.unit - float(edges[0])
     predictor = predict(
         alike, observed.shape, means, released, observed.variance / lattice.unit**2, small
     )
@@ -255,30 +259,29 @@ def _structured(
     )
     node, seen = pairs // count, pairs % count
     say(f"fitting priors at {len(nodes)} values of the predictor")
-    kept = free.chances
     priors, worst = varying_priors(
-        kept,
+        free.found.chances,
         edges,
-        free.priors[0],
+        free.found.priors[0],
         nodes,
         node,
         seen,
         cells.astype(np.float64),
+        free.columns if lattice.whole else None,
         None if threshold is None else _shown(observed, edges, threshold),
     )
-    found = Distributions(observed.likelihood, edges, seen, node, priors, free.trust)
+    found = Distributions(observed.likelihood, edges, seen, node, priors, free.found.trust)
     expected = lattice.values(predictor + edges[0]).reshape(observed.shape)
-    return Posterior(observed, found, place, None, summary, max(gap, worst), expected)
+    gap = max(free.gap, worst)
+    return Posterior(observed, found, place, None, free.prior, gap, expected)
 
 
-def _moved(
-    observed: Observed, alike: Likeness, free: Distributions, summary: Prior, gap: float
-) -> Posterior:
+def _moved(observed: Observed, alike: Likeness, free: _Free) -> Posterior:
     """The posterior of sums without a lower bound: of their distances from a prediction."""
     lattice = observed.lattice
     if lattice.high is not None:
         raise ValueError("like needs a lower bound, or no bounds at all")
-    means = free.moments[0][observed.index]
+    means = free.found.moments[0][observed.index]
     released = (observed.raw - lattice.base) / lattice.unit
     offset = np.rint(predict_place(alike, observed.shape, means, released)).astype(np.int64)
     old = observed.likelihood
@@ -287,20 +290,16 @@ def _moved(
     pairs, index, counts = np.unique(
         np.stack([kind, centre], axis=1), axis=0, return_inverse=True, return_counts=True
     )
-    residual = Observed(
-        observed.shape,
-        observed.raw,
-        observed.variance,
-        observed.error,
-        lattice,
-        Likelihood(old.windows, pairs[:, 0], pairs[:, 1]),
-        index.ravel(),
-        counts.astype(np.float64),
-        observed.law,
+    residual = replace(
+        observed,
+        likelihood=Likelihood(old.windows, pairs[:, 0], pairs[:, 1]),
+        index=index.ravel(),
+        counts=counts.astype(np.float64),
     )
-    found, _, worst = _free(residual, None)
+    near = _free(residual, None)
     expected = lattice.values(offset).reshape(observed.shape)
-    return Posterior(observed, found, residual.index, offset, summary, max(gap, worst), expected)
+    gap = max(free.gap, near.gap)
+    return Posterior(observed, near.found, residual.index, offset, free.prior, gap, expected)
 
 
 def _parts(prior: Any) -> Floats:

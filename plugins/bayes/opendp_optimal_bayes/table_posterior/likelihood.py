@@ -8,7 +8,7 @@ small chances keep their digits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,7 +28,7 @@ _LONGEST = 1 << 16
 def mirrored(law: known.Law) -> known.Law:
     """The law of minus the noise."""
     if isinstance(law, known.Tabulated):
-        return known.Tabulated(law.chances[::-1], law.step, law.width, law.atom, law.integer)
+        return replace(law, chances=law.chances[::-1])
     return law  # every other law is symmetric
 
 

@@ -11,8 +11,10 @@ import numpy as np
 import opendp.prelude as dp
 from numpy.typing import NDArray
 
+from opendp_optimal import NoiseTable
 from opendp_optimal.extend import fraction, known, law_of, loss_of
 from opendp_optimal_bayes import grid
+from opendp_optimal_bayes.table_posterior.dependent import Dependent, dependent
 from opendp_optimal_bayes.table_posterior.likelihood import Likelihood, Windows, window
 from opendp_optimal_bayes.table_posterior.prior import Lattice
 
@@ -40,6 +42,7 @@ class Observed:
     :param index: the distinct observation of each cell
     :param counts: how many cells have each
     :param law: of the noise, where it is the same for all
+    :param unbiased: whether the mean of what is released is the true value
     """
 
     shape: tuple[int, ...]
@@ -51,6 +54,7 @@ class Observed:
     index: Integers
     counts: Floats
     law: known.Law | None
+    unbiased: bool = True
 
     @property
     def size(self) -> int:
@@ -71,7 +75,7 @@ def bounded(noise: Any) -> grid.Law | None:
 def read_law(noise: Any) -> known.Law:
     """The law of a noise.
 
-    :param noise: a law, or a measurement
+    :param noise: a law, a measurement, or a table of noise as it is, for a sensitivity of 1
     """
     inside = bounded(noise)
     if inside is not None:
@@ -79,12 +83,20 @@ def read_law(noise: Any) -> known.Law:
         return inside.noise
     if isinstance(noise, known.Law):
         return noise
+    if isinstance(noise, NoiseTable):
+        whole = noise.kind == "integer"
+        step = 1.0 if whole else 1.0 / noise.cells
+        return known.Tabulated(
+            noise.chances(), step, step * noise.cells, noise.atom / noise.total, integer=whole
+        )
+    if dependent(noise) is not None:
+        raise ValueError("noise that depends on the answer must be the same for all cells")
     if isinstance(noise, dp.Measurement):
         try:
             return law_of(noise, vectors=True)
         except ValueError as error:
             raise ValueError(f"noise: {error}") from None
-    raise ValueError(f"noise ({noise!r}) must be a measurement or a law of opendp_optimal")
+    raise ValueError(f"noise ({noise!r}) must be a measurement, a law or a table")
 
 
 def numbers(name: str, values: Any, shape: tuple[int, ...] | None) -> Floats:
@@ -149,6 +161,9 @@ def read(
     :param bounds: of the true values
     :param parts: chances of a known prior, if it is given so
     """
+    within = dependent(noise)
+    if within is not None:
+        return _read_dependent(numbers("released", released, shape), within, bounds, parts)
     several = isinstance(noise, tuple)
     given = tuple(released) if several else (released,)
     noises = noise if several else (noise,)
@@ -201,6 +216,57 @@ def read(
         index,
         counts,
         laws[0] if len(laws) == 1 else None,
+        inside is None,
+    )
+
+
+def _read_dependent(table: Floats, noise: Dependent, bounds: Any, parts: Floats | None) -> Observed:
+    """Read a release whose noise depends on the answer: each observation has a likelihood."""
+    low, high = read_bounds(bounds, integer=False)
+    if (low is not None and low > noise.low) or (high is not None and high < noise.high):
+        raise ValueError(
+            f"bounds ({bounds!r}) must hold the range of the noise, {noise.low:g} to {noise.high:g}"
+        )
+    if noise.integer and (table != np.rint(table)).any():
+        raise ValueError("released must be whole numbers: the noise is one of integers")
+    outside = (table < noise.low) | (table > noise.high)
+    if outside.any():
+        raise ValueError(
+            f"noise cannot have produced the released value {table[outside][0]:g}: it stays within "
+            f"{noise.low:g} and {noise.high:g}"
+        )
+    count, unit = noise.points(None if parts is None else len(parts))
+    shift = 0.0 if noise.integer or parts is None else unit / 2.0
+    base = noise.low + shift
+    answers = base + unit * np.arange(count, dtype=np.float64)
+    distinct, index, counts = np.unique(table.ravel(), return_inverse=True, return_counts=True)
+    if len(distinct) * (2 * count + 1) > _LARGEST_WINDOWS:
+        centre = np.rint((table.ravel() - base) / unit)
+        distinct, index, counts = np.unique(centre, return_inverse=True, return_counts=True)
+        distinct = np.clip(base + unit * distinct, noise.low, noise.high)
+    centre = np.rint((distinct - base) / unit).astype(np.int64)
+    windows = np.zeros((len(distinct), 2 * count + 1))
+    column = count + np.arange(count)[None, :] - centre[:, None]
+    windows[np.arange(len(distinct))[:, None], column] = _scaled(
+        noise.chances(distinct, answers, unit)
+    )
+    first, second = noise.errors
+    each = 1 if parts is None or noise.integer else count // len(parts)
+    deviation = math.sqrt(second / 2.0) / unit
+    lattice = Lattice(base, unit, 0, count - 1, deviation, noise.integer, each)
+    likelihood = Likelihood(Windows(windows), np.arange(len(distinct)), centre)
+    cells = np.ones(table.size)
+    return Observed(
+        table.shape,
+        table.ravel(),
+        second * cells,
+        first * cells,
+        lattice,
+        likelihood,
+        index.ravel(),
+        counts.astype(np.float64),
+        None,
+        unbiased=False,
     )
 
 
@@ -210,14 +276,13 @@ def _kinds(noise: Any, shape: tuple[int, ...], laws: list[known.Law]) -> Integer
         law = read_law(noise)
         place = _same(laws, law)
         return np.full(math.prod(shape), place, dtype=np.int64)
-    cells = np.empty(len(noise), dtype=object) if isinstance(noise, list) else noise
-    if isinstance(noise, list):
-        cells[:] = noise
-    if cells.shape != shape and cells.size != math.prod(shape):
-        raise ValueError(f"noise (of shape {cells.shape}) must have one for each cell of {shape}")
+    # A list stays one: numpy would look for numbers in measurements.
+    cells = noise if isinstance(noise, list) else noise.ravel().tolist()
+    if len(cells) != math.prod(shape):
+        raise ValueError(f"noise ({len(cells)} of them) must have one for each cell of {shape}")
     known_by: dict[int, int] = {}
-    out = np.empty(cells.size, dtype=np.int64)
-    for at, each in enumerate(cells.ravel().tolist()):
+    out = np.empty(len(cells), dtype=np.int64)
+    for at, each in enumerate(cells):
         if id(each) not in known_by:
             known_by[id(each)] = _same(laws, read_law(each))
         out[at] = known_by[id(each)]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from opendp_optimal.extend import Source, random_words, secure_bytes, share, whole
 from opendp_optimal_bayes.table_posterior.distribution import Distributions
+from opendp_optimal_bayes.table_posterior.levels import Levels, add_levels
 from opendp_optimal_bayes.table_posterior.observed import Observed
 from opendp_optimal_bayes.table_posterior.prior import Prior
 from opendp_optimal_bayes.table_posterior.sums import (
@@ -133,8 +134,19 @@ class Posterior:
         """The likeliest value of each cell."""
         return self._values(self.distributions.modes)
 
+    @cached_property
+    def _found_ends(self) -> dict[tuple[float, bool], tuple[Integers, Integers]]:
+        return {}
+
     def _ends(self, level: float, shortest: bool) -> tuple[Integers, Integers]:
-        rest = 1.0 - share("level", level)
+        """Ends of the intervals of the distinct posteriors; found once for each level."""
+        asked = share("level", level), bool(shortest)
+        if asked not in self._found_ends:
+            self._found_ends[asked] = self._find_ends(*asked)
+        return self._found_ends[asked]
+
+    def _find_ends(self, level: float, shortest: bool) -> tuple[Integers, Integers]:
+        rest = 1.0 - level
         if not shortest:
             ends = self.distributions.quantiles(np.array([rest / 2, 1 - rest / 2]))
             return ends[:, 0], ends[:, 1]
@@ -207,6 +219,13 @@ class Posterior:
             cells by default
         :param selected: whether they were chosen by looking at the release, such as the largest
         """
+        if not self.observed.unbiased:
+            warnings.warn(
+                "noise that keeps releases within bounds has a bias: the raw sum has it many times "
+                "over, and the estimate is the sum of the posterior means",
+                PosteriorWarning,
+                stacklevel=2,
+            )
         return add_up(
             self.observed,
             self.mean.ravel(),
@@ -216,8 +235,31 @@ class Posterior:
             selected,
         )
 
+    def levels(self, labels: Any, released: Any = None, noise: Any = None) -> Levels:
+        """Estimate cells and groups of them, such as counties and states, so that they add up.
+
+        What was released of a group is averaged with the sum over its cells, and lies between that
+        and the sum of the posterior means as far as all groups tell. Cells are then moved by their
+        variances, within the bounds.
+
+        :param labels: the group of each cell, in the table's shape; for a frame also the name of a
+            column. A tuple for several levels, from the finest on: groups lie in groups.
+        :param released: what was released of the groups, in the order of their sorted labels, if
+            that was done; a tuple for several levels, with None where nothing was
+        :param noise: the measurement or law behind that; a tuple for several levels
+        """
+        if self.table is not None:
+            frame = self.table[0]
+            named = labels if isinstance(labels, tuple) else (labels,)
+            read = tuple(frame[k].to_numpy() if isinstance(k, str) else k for k in named)
+            labels = read if isinstance(labels, tuple) else read[0]
+        means, own = self.mean.ravel(), self.deviation.ravel()
+        return add_levels(self.observed, means, own, labels, released, noise)
+
     def frame(self, level: float = 0.9, shortest: bool = False) -> Any:
-        """The frame that was given, with columns for the median, the mean and an interval.
+        """The frame that was given, with more columns: the estimate (the median) and an interval.
+
+        The mean, which is the one to add up, has a column of its own.
 
         :param level: of the interval
         :param shortest: which interval
@@ -228,7 +270,7 @@ class Posterior:
         if self.table is None:
             raise ValueError("frame: what was released was no data frame")
         low, high = self.interval(level, shortest)
-        new = {"median": np.asarray(self.median), "mean": self.mean, "low": low, "high": high}
+        new = {"estimate": np.asarray(self.median), "low": low, "high": high, "mean": self.mean}
         return with_estimates(*self.table, new)
 
     def plot(self, path: Any = None) -> Any:

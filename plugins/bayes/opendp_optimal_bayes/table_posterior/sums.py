@@ -13,7 +13,10 @@ from opendp_optimal_bayes.table_posterior.observed import Observed
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_LEAST_TILES = 4
+LEAST_TILES = 8
+"""Fewer do not tell how far posterior sums are off."""
+CAUTION = 2.0
+"""Standard errors that are added to a squared bias: what is not seen well is not believed."""
 
 
 class Sum(NamedTuple):
@@ -22,7 +25,8 @@ class Sum(NamedTuple):
     :param estimate: of the sum of the true values
     :param deviation: how far off it may be, as a standard deviation
     :param raw: the sum of what was released
-    :param raw_deviation: its exact standard deviation
+    :param raw_deviation: its exact standard deviation; for noise that depends on the answer, the
+        largest
     """
 
     estimate: float
@@ -92,9 +96,11 @@ def measured_bias(observed: Observed, means: Floats, deviations: Floats) -> Bias
     for side in (2**k for k in range(1, 60)):
         sums = [_tiles(each, side) for each in (away, noise, own)]
         cells = math.prod(min(side, size) for size in shape)
-        if sums[0].size < _LEAST_TILES or (sizes and cells == sizes[-1]):
+        if sums[0].size < LEAST_TILES or (sizes and cells == sizes[-1]):
             break
-        excess = float((sums[0] ** 2).mean() - (sums[1] - sums[2]).mean())
+        squares = sums[0] ** 2
+        doubt = CAUTION * float(squares.std(ddof=1)) / math.sqrt(squares.size)
+        excess = float(squares.mean() - (sums[1] - sums[2]).mean()) + doubt
         sizes.append(float(cells))
         ratios.append(max(excess, 0.0) / max(float(sums[1].mean()), 1e-300))
     return Bias(tuple(sizes), tuple(np.maximum.accumulate(ratios).tolist() if ratios else ()))
@@ -112,7 +118,8 @@ def add_up(
 
     The posterior sum of a region fixed beforehand is biased by what the prior does not know. How
     much is seen from tiles of the table: the estimate lies between the posterior sum and the raw
-    one, as far as that tells. Its deviation is never said to be below that of the raw sum.
+    one, as far as that tells. Its deviation is never said to be below that of the raw sum. Where
+    noise keeps releases within bounds, the raw sum is biased: there the posterior sum stays.
 
     :param observed: what was released
     :param means: of the posteriors
@@ -126,6 +133,8 @@ def add_up(
     exact = math.sqrt(variance)
     believed = float(means[cells].sum())
     own = float((deviations[cells] ** 2).sum())
+    if not observed.unbiased:
+        return Sum(believed, math.sqrt(max(variance, own)), raw, exact)
     bias = seen.at(len(cells)) * variance if len(cells) else 0.0
     if selected:
         spread = min(own + bias, 4.0 * variance)

@@ -1,7 +1,8 @@
 """Priors that vary with a predictor s: a point, the prior without structure, and multiples of s.
 
 ``x | s ~ w_0 at 0 + w_1 G + sum_k w_k NB(s rho_k)``, with weights that vary slowly with s. G keeps
-a lone large cell where it is.
+a lone large cell where it is. A second fit mixes this prior with the dictionary of priors without
+structure, as far as the cells near s ask for another shape; sums of real numbers have one fit.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ _RATIO = 1.5
 _WIDEST = 32.0
 _ENOUGH = 1500
 _MANY = 5000.0
+_KEPT_SHAPE = 10.0
+"""Pseudo-counts of the first prior in the second fit: about the parameters that it adds."""
 
 
 def place_nodes(predictor: Floats, top: float) -> tuple[Floats, Integers]:
@@ -49,6 +52,7 @@ def varying_priors(
     node: Integers,
     seen: Integers,
     counts: Floats,
+    shapes: Floats | None,
     shown: Floats | None,
 ) -> tuple[Floats, float]:
     """Fit a prior for each node; return chances of the bins, a row for each, and the largest gap.
@@ -60,6 +64,8 @@ def varying_priors(
     :param node: of each distinct pair of node and observation, sorted
     :param seen: the observation of each pair
     :param counts: how many cells each pair has
+    :param shapes: the dictionary without structure, for a second fit: chances of the bins under
+        each column; None for one fit only
     :param shown: the chance that a value of each bin is released at all, if some are not
     """
     ratios = geometric_steps(1.0 / _WIDEST, _WIDEST, _RATIO)
@@ -84,20 +90,44 @@ def varying_priors(
         pseudo[0] += 2.0 * min(1.0, total / _MANY) ** 2
     pseudo[1] += 1.0
     whole = fit_weights(rows, counts, pseudo)
-    weights, gap = np.repeat(whole.weights[None], len(nodes), axis=0), whole.gap
-    if total > _ENOUGH:
-        cells = np.asarray(np.bincount(node, counts, len(nodes)), dtype=np.float64)
-        pseudo = 5.0 * whole.weights + 0.05 / size
-        pseudo[0] += 3.0 if shown is None else 0.0
-        pseudo[1] += 0.2
-        for place in np.flatnonzero(cells).tolist():
-            near = _window(cells, place)
-            share = counts * near[node]
-            used = share > 0
-            local = fit_weights(rows[used], share[used], pseudo)
-            weights[place], gap = local.weights, max(gap, local.gap)
-    priors = np.stack([each @ w for each, w in zip(columns, weights, strict=True)])
-    return priors / priors.sum(axis=1, keepdims=True), gap
+    weights = np.repeat(whole.weights[None], len(nodes), axis=0)
+    if total <= _ENOUGH:
+        return _normal(_mixed(columns, weights)), whole.gap
+    cells = np.asarray(np.bincount(node, counts, len(nodes)), dtype=np.float64)
+    used = np.flatnonzero(cells).tolist()
+    windows = {place: counts * _window(cells, place)[node] for place in used}
+    pseudo = 5.0 * whole.weights + 0.05 / size
+    pseudo[0] += 3.0 if shown is None else 0.0
+    pseudo[1] += 0.2
+    gap = whole.gap
+    for place, share in windows.items():
+        local = fit_weights(rows[share > 0], share[share > 0], pseudo)
+        weights[place], gap = local.weights, max(gap, local.gap)
+    priors = _mixed(columns, weights)
+    if shapes is None:
+        return _normal(priors), gap
+    distinct, row = np.unique(seen, return_inverse=True)
+    plain = chances(distinct) @ shapes
+    own = np.einsum("ik,ik->i", rows, weights[node])
+    pseudo = np.full(shapes.shape[1] + 1, 0.1 / (shapes.shape[1] + 1))
+    pseudo[0] = _KEPT_SHAPE
+    second = priors.copy()
+    for place, share in windows.items():
+        near = share > 0
+        both = np.concatenate([own[near, None], plain[row[near]]], axis=1)
+        local = fit_weights(both, share[near], pseudo)
+        second[place] = local.weights[0] * priors[place] + shapes @ local.weights[1:]
+        gap = max(gap, local.gap)
+    return _normal(second), gap
+
+
+def _mixed(columns: list[Floats], weights: Floats) -> Floats:
+    """The priors that columns and weights make, up to a factor for each."""
+    return np.stack([each @ w for each, w in zip(columns, weights, strict=True)])
+
+
+def _normal(priors: Floats) -> Floats:
+    return np.asarray(priors / priors.sum(axis=1, keepdims=True))
 
 
 def _window(cells: Floats, place: int) -> Floats:

@@ -1,0 +1,137 @@
+"""Maps of counts in the central model: a grid of counts with Gaussian noise, and its posterior.
+
+Neighbours differ in one record, which is in one cell at most: two cells change by one. As a vector
+the counts move by the square root of 2, so noise of variance 1 / rho costs rho. It is drawn from a
+Gaussian and rounded, which is post-processing, because counts are integers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal.budget import BudgetError
+from opendp_optimal.extend import (
+    LARGEST_RATE,
+    float_down,
+    fraction,
+    gaussian_integers,
+    known,
+    smallest_rate,
+)
+from opendp_optimal_geo.curator import Curator
+
+FloatArray = NDArray[np.float64]
+
+_WIDE = 1000.0
+_REACH = 12.0
+
+
+@dataclass(frozen=True)
+class CountMap:
+    """Counts of the cells of a map, with noise.
+
+    :param counts: as they were released, rows from south to north
+    :param bounds: (west, south, east, north)
+    :param deviation: of the noise of each cell
+    :param posterior: what the true counts are likely to be, where it was asked for: a
+        :class:`~opendp_optimal_bayes.Posterior`
+    """
+
+    counts: NDArray[np.int64]
+    bounds: tuple[float, float, float, float]
+    deviation: float
+    posterior: Any = None
+
+    @property
+    def best(self) -> FloatArray:
+        """The best table to add up or draw: posterior means, or else what was released."""
+        table = self.counts if self.posterior is None else self.posterior.mean
+        return np.asarray(table, dtype=np.float64)
+
+    @property
+    def density(self) -> FloatArray:
+        """People per squared unit of distance in each cell, from :attr:`best`."""
+        west, south, east, north = self.bounds
+        rows, columns = self.counts.shape
+        return np.asarray(self.best / ((north - south) / rows * ((east - west) / columns)))
+
+
+def find_posterior() -> Callable[..., Any]:
+    """The function of the plugin ``bayes``; nothing was released or charged yet.
+
+    :raises ImportError: if it is not installed
+    """
+    try:
+        from opendp_optimal_bayes import posterior
+    except ImportError:
+        raise ImportError("posterior=True needs opendp-optimal-bayes") from None
+    return posterior
+
+
+def noise_law(rate: float) -> known.Law:
+    """The law of Gaussian noise that is rounded to integers.
+
+    :param rate: of the noise, whose variance is 1 / (2 rate)
+    """
+    sigma = math.sqrt(0.5 / rate)
+    if sigma > _WIDE:
+        return known.DiscreteGaussian(sigma)
+    radius = math.ceil(_REACH * sigma) + 1
+    half = np.diff(known.Gaussian(sigma).cdf(np.arange(-radius - 1, 0) + 0.5))
+    middle = 1.0 - 2.0 * float(half.sum())
+    return known.Tabulated(np.concatenate([half, [middle], half[::-1]]), 1.0, sigma, integer=True)
+
+
+def count_map(
+    curator: Curator,
+    points: Callable[[], FloatArray],
+    bounds: FloatArray,
+    cells: int,
+    budget: Any,
+    *,
+    posterior: bool,
+) -> CountMap:
+    """Charge the price, then count and add noise.
+
+    :param curator: holds the budget
+    :param points: finds the points, one row per person
+    :param bounds: corners of the map
+    :param cells: along each side
+    :param budget: rho
+    :param posterior: whether true counts are estimated, neighbours alike; it costs nothing
+    """
+    learn = find_posterior() if posterior else None
+    price = fraction("budget", budget, above=0)
+    grain = getattr(curator.filter, "grain", None)
+    if grain is not None:
+        price = price // grain * grain
+    rate = float_down(price / 2)
+    if not smallest_rate(pure=False) <= Fraction(rate) <= LARGEST_RATE[False]:
+        raise ValueError(f"budget ({budget!r}) must be neither so small nor so large")
+    if not curator.filter.charge(price, gaussian=True):
+        left = float(curator.remaining)
+        raise BudgetError(f"budget ({budget!r}) must be at most what is left, {left:g}")
+    true = _counted(points(), bounds, cells)
+    counts = true + gaussian_integers(rate, cells * cells).reshape(true.shape)
+    west, south, east, north = bounds.tolist()
+    law = noise_law(rate)
+    found = None if learn is None else learn(counts, law, like="neighbours")
+    deviation = math.sqrt(0.5 / rate + 1.0 / 12.0)
+    return CountMap(counts, (west, south, east, north), deviation, found)
+
+
+def _counted(points: FloatArray, bounds: FloatArray, cells: int) -> NDArray[np.int64]:
+    """How many points lie in each cell; what lies beyond the map is not counted."""
+    west, south, east, north = bounds.tolist()
+    column = np.floor((points[:, 0] - west) / (east - west) * cells)
+    row = np.floor((points[:, 1] - south) / (north - south) * cells)
+    inside = (column >= 0) & (column < cells) & (row >= 0) & (row < cells)
+    place = row[inside].astype(np.int64) * cells + column[inside].astype(np.int64)
+    return np.bincount(place, minlength=cells * cells).reshape(cells, cells).astype(np.int64)

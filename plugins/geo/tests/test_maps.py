@@ -1,0 +1,98 @@
+"""Maps of counts in the central model, and their posteriors."""
+
+import math
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from opendp_optimal_geo import BudgetError, Population
+from opendp_optimal_geo.commands import geo
+from opendp_optimal_geo.maps import noise_law
+
+BOUNDS = (-4000, -4000, 4000, 4000)
+
+
+def homes(count: int = 20_000) -> np.ndarray:
+    return np.random.default_rng(0).normal(0.0, 900.0, (count, 2))
+
+
+def true_counts(points: np.ndarray, cells: int) -> np.ndarray:
+    ends = [(-4000, 4000)] * 2
+    return np.histogram2d(points[:, 1], points[:, 0], bins=cells, range=ends)[0]
+
+
+def test_counts_have_the_noise_that_was_paid_for() -> None:
+    people = Population(homes(), budget=1.0, central_budget=0.5)
+    found = people.count_map(BOUNDS, 60, budget=0.1)
+    true = true_counts(homes(), 60)
+    noise = found.counts - true
+    assert found.deviation == pytest.approx(math.sqrt(10.0), rel=0.01)
+    # 3600 squares: their mean is off by more than a fifth once in 10^8 times.
+    assert (noise**2).mean() == pytest.approx(found.deviation**2, rel=0.2)
+    assert people.central_remaining == Fraction(0.5) - Fraction(0.1)
+    assert found.posterior is None
+    assert found.density.sum() * (8000 / 60) ** 2 == pytest.approx(found.counts.sum())
+
+
+def test_one_record_moves_two_cells_by_one() -> None:
+    changed = homes()
+    changed[7] = (3000.0, -3000.0)
+    away = true_counts(changed, 60) - true_counts(homes(), 60)
+    assert np.sum(away**2) == 2
+    # The price of Gaussian noise is d^2 / (2 sigma^2): with d^2 = 2, the variance is 1 / rho.
+    law = noise_law(0.1 / 2)
+    assert law.cdf(10.5) - law.cdf(-10.5) == pytest.approx(math.erf(10.5 / math.sqrt(20)), rel=1e-9)
+
+
+def test_the_posterior_is_asked_for_by_one_argument() -> None:
+    pytest.importorskip("opendp_optimal_bayes")
+    people = Population(homes(), budget=1.0, central_budget=0.05)
+    found = people.count_map(BOUNDS, 60, budget=0.02, posterior=True)
+    true = true_counts(homes(), 60)
+    released, estimated = (np.abs(t - true).mean() for t in (found.counts, found.best))
+    assert estimated < 0.5 * released
+    assert found.posterior.shape == found.counts.shape
+    assert people.central_remaining == Fraction(0.05) - Fraction(0.02)  # it costs nothing
+
+
+def test_without_the_plugin_nothing_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    people = Population(homes(100), budget=1.0, central_budget=0.5)
+    monkeypatch.setitem(sys.modules, "opendp_optimal_bayes", None)
+    with pytest.raises(ImportError, match="needs opendp-optimal-bayes"):
+        people.count_map(BOUNDS, 10, budget=0.1, posterior=True)
+    assert people.central_remaining == Fraction(0.5)
+
+
+def test_bad_maps_cost_nothing() -> None:
+    people = Population(homes(100), budget=1.0, central_budget=0.5)
+    for options, kind, message in (
+        ({"bounds": (0, 0, 0, 1)}, ValueError, "bounds"),
+        ({"cells": 0}, ValueError, "cells"),
+        ({"cells": 5000}, ValueError, "cells"),
+        ({"budget": 0.6}, BudgetError, "at most what is left"),
+        ({"budget": 1e-300}, ValueError, "neither so small"),
+        ({"budget": math.nan}, ValueError, "budget"),
+        ({"budget": -1}, ValueError, "budget"),
+        ({"component": "work"}, ValueError, "points of the plane"),
+    ):
+        given = {"bounds": BOUNDS, "cells": 10, "budget": 0.1} | options
+        with pytest.raises(kind, match=message):
+            people.count_map(**given)
+    assert people.central_remaining == Fraction(0.5)
+    with pytest.raises(ValueError, match="central_budget"):
+        Population(homes(100), budget=1.0).count_map(BOUNDS, 10, budget=0.1)
+
+
+def test_the_command(tmp_path) -> None:
+    pytest.importorskip("opendp_optimal_bayes")
+    points, table = tmp_path / "points.csv", tmp_path / "counts.csv"
+    np.savetxt(points, homes(3000), delimiter=",", header="x,y", comments="")
+    words = ["count-map", points, "--rho", 0.1, "--bounds", "-4000,-4000,4000,4000"]
+    words += ["--cells", 30, "--posterior", "--table", table]
+    result = CliRunner().invoke(geo, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    assert "mean absolute error to expect" in result.output
+    assert np.loadtxt(table, delimiter=",").shape == (30, 30)
