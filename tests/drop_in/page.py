@@ -13,9 +13,9 @@ _HEAD = """# Drop-in for OpenDP's pipelines
 Pipelines of OpenDP's documentation, with their own noise and with `then_optimal_noise(like=...)`
 at the same price: expected absolute error of each released number, computed from the laws of the
 noise, not drawn. `tests/drop_in` runs all of them, and contexts of four measures, weights, nested
-contexts, filters, odometers and amplification; and random requests for single numbers in four
+contexts, filters, odometers and amplification; and random requests for numbers and vectors in four
 measures of privacy (300 by `make bench`): none was refused, none had more than 1.001 times the loss
-of OpenDP's Laplace, geometric or (under zCDP) Gaussian noise at the same guarantee. Written by
+of OpenDP's Laplace, geometric or Gaussian noise at the same guarantee. Written by
 `python -m tests.drop_in.page`.
 
 | pipeline | price | OpenDP | swapped | less | noise |

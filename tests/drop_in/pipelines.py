@@ -58,6 +58,7 @@ _VARIANCE = _SIZED >> dp.t.then_clamp((0.0, 100.0)) >> dp.t.then_variance()
 _INT_SUM = _INTS >> dp.t.then_clamp((0, 100)) >> dp.t.then_sum()
 _HISTOGRAM = _STRINGS >> dp.t.then_count_by_categories(["a", "b", "c"])
 _HISTOGRAM_L2 = _STRINGS >> dp.t.then_count_by_categories(["a", "b", "c"], MO=dp.L2Distance[int])
+_TREE = _HISTOGRAM >> dp.t.then_b_ary_tree(leaf_count=3, branching_factor=2)
 
 PIPELINES = [
     Pipeline("count, Laplace", _COUNT, dp.m.then_laplace, 1.0, AGES),
@@ -74,4 +75,5 @@ PIPELINES = [
     Pipeline("variance of known size", _VARIANCE, dp.m.then_laplace, 100.0, INCOMES, 2),
     Pipeline("histogram, Laplace", _HISTOGRAM, dp.m.then_laplace, 1.0, WORDS),
     Pipeline("histogram, Gaussian", _HISTOGRAM_L2, dp.m.then_gaussian, 2.0, WORDS),
+    Pipeline("tree of counts, Laplace", _TREE, dp.m.then_laplace, 3.0, WORDS),
 ]

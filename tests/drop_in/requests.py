@@ -1,4 +1,4 @@
-"""Random requests for single numbers: never refused, never worse than OpenDP's own noise.
+"""Random requests for numbers and vectors: never refused, never worse than OpenDP's own noise.
 
 `python -m tests.drop_in.requests 300` runs so many and says how long the longest took.
 """
@@ -10,15 +10,17 @@ import random
 import sys
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import opendp.prelude as dp
 
 from opendp_optimal import GapWarning, make_optimal_noise
+from opendp_optimal.exact.halving import largest
 from opendp_optimal.known import DiscreteGaussian, Gaussian, Geometric, Laplace
 from opendp_optimal.losses.base import parse
 from opendp_optimal.measure.anatomy import law_of
+from opendp_optimal.measure.vector import VectorGuarantee
 
 dp.enable_features("contrib")
 
@@ -32,7 +34,7 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class Asked:
-    """One request."""
+    """One request; for vectors with a length and a norm."""
 
     measure: str
     main: float
@@ -40,36 +42,69 @@ class Asked:
     loss: str
     integer: bool
     d_in: float
+    size: int | None = None
+    norm: str = "absolute"
+
+    @property
+    def distance(self) -> float:
+        """In the type of the data."""
+        return int(self.d_in) if self.integer else self.d_in
 
     def made(self) -> dp.Measurement:
         """What answers it."""
         kind = int if self.integer else float
-        domain = dp.atom_domain(T=int) if self.integer else dp.atom_domain(T=float, nan=False)
+        domain: Any = dp.atom_domain(T=int) if self.integer else dp.atom_domain(T=float, nan=False)
+        if self.size is not None:
+            domain = dp.vector_domain(domain, size=self.size)
+        metric = getattr(dp, f"{self.norm}_distance")(T=kind)
         d_out = (self.main, self.delta) if "approximate" in self.measure else self.main
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GapWarning)
             return make_optimal_noise(
-                *(domain, dp.absolute_distance(T=kind), kind(self.d_in), d_out),
+                *(domain, metric, self.distance, d_out),
                 loss=self.loss,
                 gap=0.02,
                 output_measure=MEASURES[self.measure],
             )
 
     def native(self) -> float:
-        """The least expected loss of OpenDP's own noise at this guarantee."""
-        loss, d_in = parse(self.loss), self.d_in
-        laws: list[Any] = []
-        if "zcdp" in self.measure:  # Laplace noise by OpenDP's own conversion: epsilon^2 / 2
-            sigma, rate = d_in / math.sqrt(2 * self.main), math.sqrt(2 * self.main) / d_in
-            laws = [DiscreteGaussian(sigma) if self.integer else Gaussian(sigma)]
-        else:
-            rate = self.main / d_in
-        laws.append(Geometric(rate) if self.integer else Laplace(rate))
-        return min(law.expected_loss(loss) for law in laws)
+        """The least expected loss of OpenDP's own noise at this guarantee.
+
+        Laplace noise on l1; where OpenDP refuses the norm, at the norm's factor. Gaussian noise on
+        numbers and on l2: under approximate privacy by OpenDP's own conversion from zCDP.
+        """
+        concentrated = "zcdp" in self.measure
+        size = self.size or 1
+        factor = {"l2": math.sqrt(size), "linf": float(size)}.get(self.norm, 1.0)
+        moved = factor * self.d_in
+        if self.integer and self.norm == "l2":  # integers that move, move by 1 at least
+            moved = min(moved, self.d_in**2)
+        # Laplace noise under zCDP by OpenDP's own conversion: epsilon^2 / 2.
+        rate = (math.sqrt(2 * self.main) if concentrated else self.main) / moved
+        laws: list[Any] = [Geometric(rate) if self.integer else Laplace(rate)]
+        rho = self.main if concentrated else _converted(self.main, self.delta)
+        if rho > 0 and self.norm in ("absolute", "l2"):
+            sigma = self.d_in / math.sqrt(2 * rho)
+            laws.append(DiscreteGaussian(sigma) if self.integer else Gaussian(sigma))
+        return size * min(law.expected_loss(parse(self.loss)) for law in laws)
+
+
+def _converted(epsilon: float, delta: float) -> float:
+    """The largest rho that OpenDP converts to this epsilon and delta; 0 without a delta."""
+    if delta == 0:
+        return 0.0
+    space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+
+    def fits(rho: float) -> bool:
+        one = dp.m.make_gaussian(*space, scale=1 / math.sqrt(2 * rho))
+        cast = dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(one), delta=delta)
+        return bool(cast.map(1.0)[0] <= epsilon)
+
+    return largest(fits, 1e-4 * min(epsilon, epsilon**2), 2 * epsilon, close=1e-6)
 
 
 def asked(seed: int) -> Asked:
-    """A random request."""
+    """A random request: in turn for a number and for a vector."""
     draw = random.Random(seed)
 
     def log_uniform(low: float, high: float) -> float:
@@ -80,21 +115,30 @@ def asked(seed: int) -> Asked:
     delta = log_uniform(1e-12, 0.1) if "approximate" in measure and draw.random() < 0.7 else 0.0
     integer = draw.random() < 0.5
     d_in = float(draw.choice([1, 1, 2, 7, 1000])) if integer else log_uniform(1e-3, 1e6)
-    return Asked(measure, main, delta, draw.choice(["l1", "l2"]), integer, d_in)
+    one = Asked(measure, main, delta, draw.choice(["l1", "l2"]), integer, d_in)
+    if seed % 2 == 0:
+        return one
+    size = round(log_uniform(0.51, 50.49))
+    return replace(one, size=size, norm=draw.choice(["l1", "l2", "linf"]))
 
 
 def holds(request: Asked) -> tuple[float, float]:
     """Ask; return the loss and that of the best of OpenDP."""
     meas = request.made()
-    price = meas.map(int(request.d_in) if request.integer else request.d_in)
+    price = meas.map(request.distance)
     main, delta = price if isinstance(price, tuple) else (price, 0.0)
     assert main <= request.main
     assert delta <= request.delta
-    return law_of(meas).expected_loss(parse(request.loss)), request.native()
+    guarantee = getattr(meas, "guarantee", None)
+    if isinstance(guarantee, VectorGuarantee):
+        assert guarantee.expected_loss is not None
+        return guarantee.expected_loss, request.native()
+    each = law_of(meas, vectors=True).expected_loss(parse(request.loss))
+    return (request.size or 1) * each, request.native()
 
 
 if __name__ == "__main__":
-    longest = 0.0
+    longest = total = 0.0
     for seed in range(int(sys.argv[1])):
         started = time.process_time()
         try:
@@ -104,6 +148,7 @@ if __name__ == "__main__":
         except Exception as error:
             said, bad = f"{type(error).__name__}: {error}", True
         longest = max(longest, spent := time.process_time() - started)
+        total += spent
         if bad or spent > 10:
             print(seed, asked(seed), said, f"{spent:.1f} s", flush=True)
-    print(f"longest {longest:.1f} s of processor time")
+    print(f"longest {longest:.1f} s, together {total:.0f} s of processor time")

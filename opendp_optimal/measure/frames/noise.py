@@ -1,0 +1,437 @@
+"""Noise for a table of integers: a row for each group, a column for each number.
+
+One person moves a few rows of the table, each by at most so much in every column. All columns of a
+row are hidden together, by noise that falls with the largest move of any (a box), for a count and
+one sum by a pair table, for one column by a scalar table. Where a person is in several groups,
+either the noise of each group hides all that the person does there, and the groups are composed, or
+the noise hides one row of data, and the person's rows are so many steps (group privacy). With many
+moves, noise in the l2 norm on the whole table takes over. The least expected squared error wins.
+
+Moves are whole numbers, noise is drawn in whole steps of a part of them, and everything that is
+released is a function of their sum: no rounding of floats is part of an argument.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from opendp_optimal.arrays import Floats, Integers
+from opendp_optimal.budget.shares import epsilon_share, share
+from opendp_optimal.certify.decay import Decay
+from opendp_optimal.certify.pair import unfolded
+from opendp_optimal.errors import CertificateError, SolverError
+from opendp_optimal.exact.numbers import float_down
+from opendp_optimal.measure.concentrated import pure_epsilon
+from opendp_optimal.measure.guarantee import group
+from opendp_optimal.measure.noise import solved_once
+from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
+from opendp_optimal.problem.pair import LEAST_EPSILON
+from opendp_optimal.sample.balls import LARGEST_RADIUS
+from opendp_optimal.sample.integers import gaussian_integers, laplace_integers, smallest_rate
+from opendp_optimal.search.pair import solve_pair
+from opendp_optimal.search.radial import solve_radial
+from opendp_optimal.search.sizing import integer_sensitivity
+from opendp_optimal.table.pair import PairTable
+from opendp_optimal.table.radial import RadialTable
+
+__all__ = ["LARGEST_MOVE", "Moves", "Price", "TableNoise", "table_noise"]
+
+LARGEST_MOVE = 1 << 24
+"""Of a column, by one row of data."""
+_SPARE = 12
+"""Bits of noise steps in a move, so that rounding moves up to steps costs nothing to speak of."""
+_STEPS = (1 << 38) + 1
+"""Grid points in a cell of a table."""
+_GAP = 1e-3
+_DRAWS = 1 << 15
+"""So many draws of the noise say how accurate it is."""
+_LONGEST = 1 << 20
+"""Numbers in a table that is one vector of noise."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a release may cost.
+
+    :param main: an epsilon, or a rho
+    :param delta: probability of more
+    :param concentrated: whether it is a rho
+    """
+
+    main: float
+    delta: float = 0.0
+    concentrated: bool = False
+
+
+@dataclass(frozen=True)
+class Moves:
+    """How far one person moves the integers of a table.
+
+    :param row: how far one row of the data moves each column, at most
+    :param person: how far all rows of a person move each column in one group, at most
+    :param rows: how many rows a person has at most, in all groups
+    :param groups: how many groups a person is in at most
+    :param pair: whether the columns are a count, which every row moves by exactly 1, and one other
+    :param line: whether a row moves one column only, as in a histogram
+    """
+
+    row: tuple[int, ...]
+    person: tuple[int, ...]
+    rows: int = 1
+    groups: int = 1
+    pair: bool = False
+    line: bool = False
+
+    def __post_init__(self) -> None:
+        """Check that the numbers are whole and agree."""
+        if len(self.row) != len(self.person) or not self.row:
+            raise ValueError(f"person ({self.person}) must have a move for each column of row")
+        if min(self.row) < 0 or max(self.row) > LARGEST_MOVE or min(self.person) < 0:
+            raise ValueError(f"row ({self.row}) must have moves in [0, {LARGEST_MOVE}]")
+        if self.rows < 1 or self.groups < 1:
+            raise ValueError(f"rows ({self.rows}) and groups ({self.groups}) must be at least 1")
+        if self.pair and (len(self.row) != 2 or self.row[0] != 1):
+            raise ValueError(f"row ({self.row}) must be a count and one other for a pair")
+
+
+@dataclass(frozen=True)
+class TableNoise:
+    """Noise for every row of a table.
+
+    :param name: what it is, in words
+    :param moves: that it hides
+    :param scale: noise steps in a unit of each column; 0 for a column that nobody moves
+    :param variance: of each column, in its own units
+    :param cost: what was minimised
+    :param draw: so many rows of noise, in steps
+    :param table: that is drawn from, where there is one
+    """
+
+    name: str
+    moves: Moves
+    scale: tuple[int, ...]
+    variance: tuple[float, ...]
+    cost: float
+    draw: Callable[[int], Integers]
+    table: Any = None
+
+    def noisy(self, values: Integers) -> tuple[Integers, Floats]:
+        """The table with noise: whole parts, and what is above them, in [0, 1).
+
+        :param values: integers, a row for each group
+        """
+        drawn = np.zeros(values.shape, np.int64)
+        moved = [j for j, k in enumerate(self.scale) if k]
+        steps = np.array([self.scale[j] for j in moved])
+        if len(moved) and len(values):
+            drawn[:, moved] = self.draw(len(values))
+        above = np.zeros(values.shape)
+        above[:, moved] = drawn[:, moved] % steps / steps
+        drawn[:, moved] //= steps
+        return values + drawn, above
+
+    @cached_property
+    def sample(self) -> Floats:
+        """Some rows of noise, in the units of the columns."""
+        whole, above = self.noisy(np.zeros((_DRAWS, len(self.scale)), np.int64))
+        return whole + above
+
+    def accuracy(self, column: int, alpha: float = 0.05) -> float:
+        """What the noise of a column stays within with a chance of 1 - alpha, by many draws."""
+        return float(np.quantile(np.abs(self.sample[:, column]), 1 - alpha, method="higher"))
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A way to argue: noise that hides ``reach`` at this price, and how the rest follows."""
+
+    reach: tuple[int, ...]
+    pure: float
+    epsilon: float
+    delta: float
+    words: str
+
+
+def table_noise(moves: Moves, price: Price, keys: int | None = 1) -> TableNoise:
+    """The noise of least expected squared error for a table of integers.
+
+    :param moves: how far one person moves the table
+    :param price: what the whole table may cost
+    :param keys: rows of the table; public. None for noise that serves any number of them
+    :raises ValueError: if there is none
+
+    >>> noise = table_noise(Moves(row=(1, 100), person=(1, 100)), Price(1.0))
+    >>> noise.name
+    'staircase in a box of 2'
+    >>> noise.noisy(np.array([[500, 25_000]]))[0].shape
+    (1, 2)
+    """
+    return _best(moves, price, None if keys is None else max(1, keys))
+
+
+@lru_cache(maxsize=64)
+def _best(moves: Moves, price: Price, keys: int | None) -> TableNoise:
+    # Columns that nobody moves are released as they are.
+    found = [noise for noise in _all(moves, price, keys) if noise is not None]
+    if not found:
+        raise ValueError(f"no noise is known for {moves} at {price}: people have too many rows")
+    return min(found, key=lambda noise: noise.cost)
+
+
+def _all(moves: Moves, price: Price, keys: int | None) -> Iterator[TableNoise | None]:
+    if not any(moves.row):
+        yield TableNoise("none", moves, (0,) * len(moves.row), (0.0,) * len(moves.row), 0.0, _none)
+        return
+    for way in _ways(moves, price):
+        if way.pure < MIN_EPSILON:
+            continue
+        if moves.line:
+            yield _line(moves, way)
+            continue
+        moved = sum(1 for r in way.reach if r)
+        yield _scalar(moves, way) if moved == 1 else _box(moves, way)
+        if moves.pair and way.reach == moves.row:
+            yield _pair(moves, way)
+    if price.delta > 0 or price.concentrated:
+        yield from _flat(moves, price, keys)
+
+
+def _none(rows: int) -> Integers:
+    return np.zeros((rows, 0), np.int64)
+
+
+def _ways(moves: Moves, price: Price) -> Iterator[_Way]:
+    """By the person's rows, one after the other; and by the groups, side by side."""
+    steps, groups = moves.rows, moves.groups
+    if price.concentrated:
+        whole = pure_epsilon(price.main)
+        each = float_down(Fraction(whole) / steps)
+        yield _Way(moves.row, each, each, 0.0, _times(steps, "rows"))
+        if steps > 1 and not moves.line:
+            side = pure_epsilon(float_down(Fraction(price.main) / groups))
+            yield _Way(moves.person, side, side, 0.0, _times(groups, "groups"))
+        return
+    each = float_down(Fraction(price.main) / steps)
+    yield _Way(moves.row, each, each, _step_delta(each, price.delta, steps), _times(steps, "rows"))
+    if steps > 1 and not moves.line:
+        pure = epsilon_share(price.main, price.delta, groups)
+        shares = share(price.main, price.delta, groups)
+        yield _Way(moves.person, pure, *shares, _times(groups, "groups"))
+
+
+def _times(count: int, what: str) -> str:
+    return "" if count == 1 else f", {count} {what} a person"
+
+
+def _step_delta(epsilon: float, delta: float, steps: int) -> float:
+    """A delta such that so many steps of (epsilon, delta) have the delta of all."""
+    if steps == 1 or delta == 0:
+        return delta
+    total = Fraction(group(epsilon, 1e-300, steps)[1]) / Fraction(1e-300)
+    each = float_down(Fraction(delta) / total)
+    while each > 0 and group(epsilon, each, steps)[1] > delta:
+        each *= 1 - 1e-9
+    return each
+
+
+def _usable(epsilon: float, delta: float) -> tuple[float, float]:
+    """Noise that is more private than asked for will do."""
+    return min(epsilon, MAX_EPSILON), delta if delta >= MIN_DELTA else 0.0
+
+
+def _cost(moves: Moves, variance: tuple[float, ...]) -> float:
+    """The squared error of all columns, each in units of a row's move."""
+    if moves.pair:  # of the mean, on average over all means
+        count, total = variance
+        return count / 12 + total / (4 * moves.row[1] ** 2)
+    return sum(v / r**2 for v, r in zip(variance, moves.row, strict=True) if r)
+
+
+def _made(
+    name: str,
+    moves: Moves,
+    scale: tuple[int, ...],
+    variance: tuple[float, ...],
+    draw: Callable[[int], Integers],
+    table: Any = None,
+) -> TableNoise:
+    return TableNoise(name, moves, scale, variance, _cost(moves, variance), draw, table)
+
+
+def _scalar(moves: Moves, way: _Way) -> TableNoise | None:
+    """A table for the one column that moves."""
+    at = next(j for j, r in enumerate(way.reach) if r)
+    reach = way.reach[at]
+    epsilon, delta = _usable(way.epsilon, way.delta)
+    whole = integer_sensitivity(epsilon, reach)
+    table = solved_once(epsilon, delta, "l2", whole, _GAP, True)
+    steps = 1 if whole else _steps_of(table.cells * reach)
+    scale = 1 if whole else table.cells * steps // reach
+    unit = 1.0 if whole else table.cells * steps / scale
+
+    def draw(rows: int) -> Integers:
+        drawn: Integers = np.asarray(table.draw(rows, steps), np.int64).reshape(rows, 1)
+        return drawn
+
+    variance = tuple(table.upper * unit**2 if j == at else 0.0 for j in range(len(way.reach)))
+    scales = tuple(scale if j == at else 0 for j in range(len(way.reach)))
+    return _made(f"table for one number{way.words}", moves, scales, variance, draw, table)
+
+
+def _steps_of(long: int) -> int:
+    """An odd number of grid points in a cell, fewer where noise is long."""
+    return min(_STEPS, max(1 << 20, (1 << 56) // max(1, long)) | 1)
+
+
+def _box(moves: Moves, way: _Way) -> TableNoise | None:
+    """A staircase in the linf norm, pure."""
+    moved = [r for r in way.reach if r]
+    epsilon = min(way.pure, MAX_EPSILON)
+    try:
+        table = solve_radial(epsilon, 0.0, len(moved), norm="linf", loss="l2")
+    except SolverError:
+        return None
+    reach = _reach(table, max(moved))
+    if reach is None:
+        return None
+    scale = tuple(reach // r if r else 0 for r in way.reach)
+    each = table.upper / len(moved)
+    variance = tuple(each * (reach / k) ** 2 if k else 0.0 for k in scale)
+    name = f"{table.shape} in a box of {len(moved)}{way.words}"
+    return _made(name, moves, scale, variance, lambda rows: table.draw(rows, reach), table)
+
+
+def _reach(table: RadialTable, longest: int) -> int | None:
+    """Steps of noise in a move: fine, but so that radii can be drawn."""
+    lattice = getattr(table.law, "step", 1)
+    far = 4.0 * (table.size + 8 * math.sqrt(table.size) + 40) / table.epsilon + 4
+    most = min(1 << 42, int((LARGEST_RADIUS - 1) / far)) // lattice * lattice
+    law = table.law
+    if isinstance(law, Decay):  # proposals are Laplace or Gaussian integers, which have limits
+        narrow = math.sqrt(law.k / smallest_rate(pure=False)) * 0.99
+        most = min(most, int(law.c / smallest_rate(pure=True) / 4 if law.c else narrow))
+    wanted = max(table.least_grid, longest << _SPARE)
+    reach = min(-(-wanted // lattice) * lattice, most)
+    return reach if reach >= max(table.least_grid, longest) else None
+
+
+def _pair(moves: Moves, way: _Way) -> TableNoise | None:
+    """A pair table; it hides exactly one row."""
+    epsilon, delta = _usable(way.epsilon, way.delta)
+    if delta == 0 or epsilon < LEAST_EPSILON or not moves.row[1]:
+        return None
+    try:
+        table = solve_pair(epsilon, delta)
+    except (CertificateError, SolverError):
+        return None
+    steps = _steps_of(table.cells * moves.row[1])
+    # A row moves the column by up to ``row``, and the table's sum by up to half of its cells.
+    scale = table.cells * steps // 2 // moves.row[1]
+    if scale == 0:
+        return None
+    unit = table.cells * steps / (2 * scale)
+
+    def draw(rows: int) -> Integers:
+        place, more = table.draw(rows, steps=steps)
+        return np.column_stack([more, place])
+
+    count, total = _pair_variance(table)
+    variance = count, total * 4 * unit**2
+    return _made(f"pair table{way.words}", moves, (1, scale), variance, draw, table)
+
+
+def _pair_variance(table: PairTable) -> tuple[float, float]:
+    """Of the count, and of the centred sum where a record moves it by at most 1/2."""
+    weights = unfolded(table.weights) / 2.0**62
+    rows, columns = (np.arange(n) - n // 2 for n in weights.shape)
+    count = float(weights.sum(1) @ rows**2)
+    return count, float(weights.sum(0) @ columns**2 + 1 / 12) / table.cells**2
+
+
+def _line(moves: Moves, way: _Way) -> TableNoise | None:
+    """A scalar table for each column: a row of the data moves one of them."""
+    reach = max(way.reach)
+    if len({r for r in way.reach if r}) > 1:
+        return None
+    epsilon, delta = _usable(way.epsilon, way.delta)
+    whole = integer_sensitivity(epsilon, reach)
+    if whole is None:
+        rate = float_down(Fraction(epsilon) / reach)
+        variance = 2 * math.exp(-rate) / (1 - math.exp(-rate)) ** 2
+        table = None
+    else:
+        table = solved_once(epsilon, delta, "l2", whole, _GAP, True)
+        variance = table.upper
+    size = sum(1 for r in way.reach if r)
+
+    def draw(rows: int) -> Integers:
+        count = rows * size
+        drawn = laplace_integers(rate, count) if table is None else table.draw(count)
+        return np.asarray(drawn, np.int64).reshape(rows, size)
+
+    scale = tuple(1 if r else 0 for r in way.reach)
+    spread = tuple(variance if r else 0.0 for r in way.reach)
+    return _made(f"table for each count{way.words}", moves, scale, spread, draw, table)
+
+
+def _flat(moves: Moves, price: Price, keys: int | None) -> Iterator[TableNoise | None]:
+    """Noise in the l2 norm on the whole table as one vector; Gaussian noise has any length."""
+    size = sum(1 for r in moves.row if r)
+    length = size if price.concentrated else _LONGEST + 1 if keys is None else keys * size
+    if length > _LONGEST:
+        return
+    across = 1 if moves.line else size
+    ways = [(moves.row, moves.rows**2 * across)]
+    if not moves.line:
+        ways.append((moves.person, moves.groups * across))
+    for reach, square in ways:
+        yield _spherical(moves, reach, square, price, length, size)
+
+
+def _spherical(
+    moves: Moves, unit: tuple[int, ...], square: int, price: Price, length: int, size: int
+) -> TableNoise | None:
+    """Noise that hides moves of length sqrt(square), in units of each column."""
+    table: RadialTable | None = None
+    if price.concentrated:
+        most = int(math.sqrt(price.main / smallest_rate(pure=False) / square) * 0.99)
+        fine = min(max(unit) << _SPARE, most)
+        moved = math.isqrt(fine * fine * square) + 1
+        rate = float_down(Fraction(price.main) / moved**2)
+        each = 1 / (2 * rate) + 1 / 12
+        name = "Gaussian noise"
+    else:
+        epsilon, delta = _usable(price.main, price.delta)
+        if delta == 0 or epsilon < MIN_EPSILON:
+            return None
+        try:
+            table = solve_radial(epsilon, delta, length, norm="l2", loss="l2")
+        except SolverError:
+            return None
+        wanted = _reach(table, math.isqrt(max(unit) ** 2 * square) + 1)
+        if wanted is None:
+            return None
+        moved = wanted
+        fine = math.isqrt(moved * moved // square)
+        each = table.upper / length
+        shape = "Gaussian noise" if table.shape == "gaussian" else table.shape
+        name = f"{shape} in the l2 norm"
+    scale = tuple(fine // r if r else 0 for r in unit)
+    if any(r and not k for r, k in zip(unit, scale, strict=True)):
+        return None
+
+    def draw(rows: int) -> Integers:
+        if table is None:
+            return gaussian_integers(rate, rows * size).reshape(rows, size)
+        vectors = -(-rows * size // length)
+        return table.draw(vectors, moved).reshape(-1, size)[:rows]
+
+    per = [each * (1.0 if table is None else float(moved) ** 2) / k**2 if k else 0.0 for k in scale]
+    return _made(name, moves, scale, tuple(per), draw, table)

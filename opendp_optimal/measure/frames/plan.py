@@ -1,0 +1,387 @@
+"""OpenDP's Polars plans, read: steps, truncations, keys and aggregates.
+
+A plan that a context's query has built is a tree of Polars' own nodes. It is read as the JSON that
+Polars writes, which is stable because OpenDP pins the version of Polars.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+from opendp_optimal.measure.frames.expressions import as_expression, as_json, safe, same_text
+
+__all__ = ["Aggregate", "Plan", "Step", "read_plan"]
+
+Node = Any
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step before the aggregates.
+
+    :param kind: "filter", "with_columns", "select", "rows" or "groups" (truncations), or "person"
+        (the rows of a person and group brought together)
+    :param nodes: expressions of the step: a predicate, columns, what the truncation is by
+    :param most: rows or groups that a truncation keeps
+    :param keep: which ones: "sample", "first", "last", or the expression that orders rows
+    :param extra: columns of a step that brings rows together
+    """
+
+    kind: str
+    nodes: tuple[Node, ...]
+    most: int = 0
+    keep: Any = "sample"
+    extra: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """What is asked of every group.
+
+    :param name: of the answer
+    :param kind: "len", "count", "null_count", "n_unique", "sum", "mean", "quantile"
+    :param value: the expression whose rows are counted or added; None for whole rows
+    :param bounds: of the values, for sums and means
+    :param rank: of a quantile
+    :param candidates: of a quantile
+    """
+
+    name: str
+    kind: str
+    value: Node = None
+    bounds: tuple[float, float] | None = None
+    rank: float | None = None
+    candidates: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A query that was read.
+
+    :param schema: of the data
+    :param columns: the schema after all steps
+    :param steps: before the aggregates, in order
+    :param keys: expressions that groups are made by
+    :param aggregates: what is asked
+    :param before: the plan before the aggregates, as it was given
+    :param key_frame: public keys, where the plan has them
+    """
+
+    schema: Any
+    columns: Any
+    steps: tuple[Step, ...]
+    keys: tuple[Node, ...]
+    aggregates: tuple[Aggregate, ...]
+    before: Any = field(default=None, compare=False)
+    key_frame: Any = field(default=None, compare=False)
+
+
+def read_plan(frame: Any, identifier: Any = None) -> Plan:
+    """Read the plan of a query.
+
+    :param frame: a LazyFrame without data
+    :param identifier: the expression that tells people apart, where there is one
+    :raises ValueError: naming what is not understood
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        node = json.loads(frame.serialize(format="json"))
+    node, key_frame = _keys(_plain(node))
+    kind, inside = _only(node)
+    if kind == "GroupBy":
+        _check_group_by(inside)
+        keys, asked = tuple(inside["keys"]), inside["aggs"]
+    elif kind == "Select":
+        keys, asked = (), inside["expr"]
+    else:
+        raise ValueError(f"query ({kind}) must end in group_by(...).agg(...) or in select(...)")
+    schema, columns, steps = _steps(inside["input"], identifier)
+    aggregates = tuple(_aggregate(each) for each in asked)
+    names = [each.name for each in aggregates]
+    named = [as_expression(key).meta.output_name() for key in keys]
+    if not names:
+        raise ValueError("query must ask for something in agg(...) or select(...)")
+    if len(set(names + named)) < len(names + named):
+        raise ValueError(f"query: names ({', '.join(named + names)}) must differ; use .alias(...)")
+    if key_frame is not None and not keys:
+        raise ValueError("query: with_keys(...) needs a group_by(...)")
+    before = _lazy(inside["input"])
+    return Plan(schema, columns, tuple(steps), keys, aggregates, before, key_frame)
+
+
+def _plain(node: Node) -> Node:
+    """Without Polars' own notes."""
+    while isinstance(node, dict) and "IR" in node:
+        node = node["IR"]["dsl"]
+    return node
+
+
+def _only(node: Node) -> tuple[str, Any]:
+    node = _plain(node)
+    ((kind, inside),) = node.items()
+    return kind, inside
+
+
+def _keys(node: Node) -> tuple[Node, Any]:
+    """Take the keys of ``with_keys`` off the top."""
+    kind, inside = _only(node)
+    if kind != "Join":
+        return node, None
+    how = inside["options"]["args"]["how"]
+    sides = {"Left": ("input_left", "input_right"), "Right": ("input_right", "input_left")}
+    if how not in sides or inside["left_on"] != inside["right_on"]:
+        raise ValueError(f"query: a join ({how}) must be that of with_keys(...)")
+    public, private = sides[how]
+    found = _frame(inside[public])
+    on = [as_expression(each).meta.output_name() for each in inside["left_on"]]
+    return _plain(inside[private]), found.select(on)
+
+
+def _frame(node: Node) -> Any:
+    return _lazy(node).collect()
+
+
+def _lazy(node: Node) -> Any:
+    import polars as pl
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pl.LazyFrame.deserialize(io.BytesIO(json.dumps(node).encode()), format="json")
+
+
+def _check_group_by(inside: Any) -> None:
+    options = inside.get("options", {})
+    if inside.get("apply") or inside.get("predicates") or any(options.values()):
+        raise ValueError("query: group_by must have keys and agg(...) only")
+
+
+def _steps(node: Node, identifier: Any) -> tuple[Any, Any, list[Step]]:
+    """The steps from the data on, every expression made safe."""
+    import polars as pl
+
+    chain = []
+    kind, inside = _only(node)
+    while kind in ("Filter", "HStack", "Select", "GroupBy"):
+        chain.append((kind, inside))
+        kind, inside = _only(inside["input"])
+    if kind != "DataFrameScan":
+        raise ValueError(f"query: a step ({kind}) is not understood")
+    schema = _frame({"DataFrameScan": inside}).schema
+    person = None if identifier is None else as_json(identifier)
+    steps, here = [], pl.LazyFrame(schema=schema)
+    for kind, inside in reversed(chain):
+        step = _step(kind, inside, here.collect_schema(), person)
+        steps.append(step)
+        here = _on_empty(here, step)
+    return schema, here.collect_schema(), steps
+
+
+def _step(kind: str, inside: Any, schema: Any, person: Node) -> Step:
+    if kind == "Filter":
+        truncation = _truncation(inside["predicate"], schema, person)
+        if truncation is not None:
+            return truncation
+        return Step("filter", (safe(inside["predicate"], schema),))
+    if kind == "GroupBy":
+        return _together(inside, schema, person)
+    asked = inside["exprs" if kind == "HStack" else "expr"]
+    named = "with_columns" if kind == "HStack" else "select"
+    return Step(named, tuple(safe(each, schema) for each in asked))
+
+
+def _together(inside: Any, schema: Any, person: Node) -> Step:
+    """The rows of a person and group brought together."""
+    _check_group_by(inside)
+    texts = [same_text(key) for key in inside["keys"]]
+    if (
+        person is None
+        or same_text(person) not in texts
+        or any("Alias" in k for k in inside["keys"])
+    ):
+        raise ValueError("query: a group_by before the last must be by the identifier")
+    keys = tuple(safe(key, schema) for key in inside["keys"])
+    extra = tuple(safe(each, schema, person=True) for each in inside["aggs"])
+    return Step("person", keys, extra=extra)
+
+
+def _on_empty(frame: Any, step: Step) -> Any:
+    """What a step makes of a frame without rows: its schema."""
+    nodes = [as_expression(node) for node in step.nodes]
+    if step.kind == "with_columns":
+        return frame.with_columns(nodes)
+    if step.kind == "select":
+        return frame.select(nodes)
+    if step.kind == "person":
+        return frame.group_by(nodes).agg([as_expression(node) for node in step.extra])
+    return frame
+
+
+def _truncation(predicate: Node, schema: Any, person: Node) -> Step | None:
+    """A filter that OpenDP's ``truncate_`` functions made; None for any other."""
+    found = predicate.get("BinaryExpr") if isinstance(predicate, dict) else None
+    if found is None or not isinstance(found["left"], dict) or "Over" not in found["left"]:
+        return None
+    over = found["left"]["Over"]
+    most = found["right"].get("Literal", {}) if isinstance(found["right"], dict) else {}
+    whole = most.get("Dyn", {}).get("Int") if isinstance(most.get("Dyn"), dict) else None
+    texts = [same_text(each) for each in over["partition_by"]]
+    if person is None or same_text(person) not in texts:
+        raise ValueError("query: a truncation must be by the identifier of the privacy unit")
+    known = found["op"] == "Lt" and over.get("order_by") is None
+    function = over["function"].get("Function") if isinstance(over["function"], dict) else None
+    if not known or whole is None or whole < 1:
+        raise ValueError("query: a truncation must keep one row or group, or more")
+    by = [each for each in over["partition_by"] if same_text(each) != same_text(person)]
+    keep = _kept_rows(over["function"], schema)
+    if keep is not None:
+        return Step("rows", tuple(safe(each, schema) for each in by), whole, keep)
+    if function is not None and not by:
+        groups = _kept_groups(function)
+        if groups is not None:
+            nodes = tuple(safe(each, schema) for each in groups[0])
+            return Step("groups", nodes, whole, groups[1])
+    raise ValueError("query: a truncation must be truncate_per_group or truncate_num_groups")
+
+
+_RANGE = {"Range": {"IntRange": {"step": 1, "dtype": {"Literal": "Int64"}}}}
+
+
+def _is_range(node: Node) -> bool:
+    inside = node.get("Function", {}) if isinstance(node, dict) else {}
+    first = inside.get("input", [None])[0]
+    zero = first in ({"Literal": {"Dyn": {"Int": 0}}}, {"Literal": {"Scalar": {"Int64": 0}}})
+    return bool(inside.get("function") == _RANGE and inside["input"][1:] == ["Len"] and zero)
+
+
+def _kept_rows(node: Node, schema: Any) -> Any:
+    """Which rows a truncation keeps; None if it is about groups."""
+    if _is_range(node):
+        return "first"
+    if not isinstance(node, dict):
+        return None
+    if "SortBy" in node and _is_range(node["SortBy"]["expr"]):
+        for each in node["SortBy"]["by"]:
+            safe(each, schema)
+        return node
+    inside = node.get("Function", {})
+    if not inside or not _is_range(inside["input"][0]):
+        return None
+    if inside["function"] == "Reverse":
+        return "last"
+    shuffled = inside["function"].get("Random") if isinstance(inside["function"], dict) else None
+    return "sample" if shuffled and shuffled["method"] == "Shuffle" else None
+
+
+def _kept_groups(function: Any) -> tuple[list[Node], str] | None:
+    """The columns whose groups are limited, and which groups are kept."""
+    rank = function["function"].get("Rank") if isinstance(function["function"], dict) else None
+    if not rank or rank["options"]["method"] != "Dense":
+        return None
+    struct = function["input"][0].get("Function", {})
+    if struct.get("function") != "AsStruct":
+        return None
+    first = struct["input"][0]
+    hashed = isinstance(first, dict) and "Hash" in str(first.get("Function", {}).get("function"))
+    if hashed:
+        return struct["input"][1]["Function"]["input"], "sample"
+    return struct["input"], "last" if rank["options"]["descending"] else "first"
+
+
+_PLUGINS = {
+    "dp_frame_len": "len",
+    "dp_len": "len",
+    "dp_count": "count",
+    "dp_null_count": "null_count",
+    "dp_n_unique": "n_unique",
+    "dp_sum": "sum",
+    "dp_mean": "mean",
+    "dp_quantile": "quantile",
+    "dp_median": "quantile",
+}
+
+
+def _aggregate(node: Node) -> Aggregate:
+    """What one expression asks."""
+    expression = as_expression(node)
+    name = expression.meta.output_name()
+    while "Alias" in node:
+        node = node["Alias"][0]
+    inside = node.get("Function") if isinstance(node, dict) else None
+    plugin = inside["function"].get("FfiPlugin") if inside and _is_dict(inside) else None
+    symbol = plugin["symbol"] if plugin else None
+    if inside is None or plugin is None or "opendp" not in plugin["lib"]:
+        raise ValueError(f"query: {name} must be a dp expression, such as dp.len() or .dp.sum(...)")
+    parts = inside["input"]
+    if symbol == "noise":
+        _check_scale(name, parts[1])
+        return _noised(name, parts[0])
+    if symbol not in _PLUGINS:
+        raise ValueError(f"query: {name} ({symbol}) is not understood")
+    kind = _PLUGINS[symbol]
+    if symbol == "dp_frame_len":
+        _check_scale(name, parts[0])
+        name = "len" if name.startswith("literal") else name
+        return Aggregate(name, "len")
+    _check_scale(
+        name, parts[-2] if kind in ("len", "count", "null_count", "n_unique") else parts[-1]
+    )
+    if kind in ("sum", "mean"):
+        return Aggregate(name, kind, parts[0], (_number(parts[1]), _number(parts[2])))
+    if kind == "quantile":
+        rank = 0.5 if symbol == "dp_median" else _number(parts[1])
+        return Aggregate(name, kind, parts[0], rank=rank, candidates=_series(parts[-2]))
+    return Aggregate(name, kind, parts[0])
+
+
+def _is_dict(inside: Any) -> bool:
+    return isinstance(inside["function"], dict)
+
+
+def _check_scale(name: str, node: Node) -> None:
+    if node != {"Literal": {"Scalar": {"Null": "Null"}}}:
+        raise ValueError(f"query: {name} must not state its scale: the budget decides")
+
+
+def _noised(name: str, node: Node) -> Aggregate:
+    """What ``.dp.noise()`` comes after."""
+    if node == "Len":
+        return Aggregate(name, "len")
+    agg = node.get("Agg") if isinstance(node, dict) else None
+    if agg:
+        ((kind, what),) = agg.items()
+        if kind == "Sum":
+            low, high, value = _clipped(name, what)
+            return Aggregate(name, "sum", value, (low, high))
+        if kind == "Count":
+            return Aggregate(name, "len" if what["include_nulls"] else "count", what["input"])
+        if kind == "NUnique":
+            return Aggregate(name, "n_unique", what)
+    raise ValueError(f"query: {name} must have noise on a length, a count or a clipped sum")
+
+
+def _clipped(name: str, node: Node) -> tuple[float, float, Node]:
+    inside = node.get("Function", {}) if isinstance(node, dict) else {}
+    clip = inside.get("function") if isinstance(inside.get("function"), dict) else {}
+    if clip != {"Clip": {"has_min": True, "has_max": True}}:
+        raise ValueError(f"query: {name} must be clipped on both sides before it is added up")
+    value, low, high = inside["input"]
+    return _number(low), _number(high), value
+
+
+def _number(node: Node) -> float:
+    import polars as pl
+
+    found = pl.select(as_expression(node)).item()
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise ValueError(f"query: a bound ({found!r}) must be a number")
+    return found
+
+
+def _series(node: Node) -> tuple[float, ...]:
+    import polars as pl
+
+    return tuple(pl.select(as_expression(node).explode()).to_series().to_list())

@@ -1,0 +1,133 @@
+"""Quantiles in queries, from one release for all groups."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import opendp.prelude as dp
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from opendp_optimal import optimal
+from opendp_optimal.measure.concentrated import pure_epsilon
+from tests.measure.frames.test_moves import ROWS, SCHEMA, TRUNCATIONS, query
+from tests.measure.frames.test_optimal import UNIT, context
+
+dp.enable_features("contrib")
+
+SIZE = 30_000
+FRAME = pl.DataFrame(
+    {
+        "id": [i // 2 for i in range(SIZE)],
+        "town": ["ab"[i % 2] for i in range(SIZE)],
+        "whole": [(i * 7919) % 101 for i in range(SIZE)],
+        "gaps": [[None, float("nan"), (i % 500) / 10][i % 3] for i in range(SIZE)],
+    }
+)
+WHOLE = pl.col("whole").fill_null(0).dp.mean((0, 100))
+GAPS = pl.col("gaps").dp.sum((0.0, 50.0))
+WANTED = {"whole": [0.25, 0.5, 0.75], "gaps": [0.5]}
+
+
+@pytest.mark.parametrize("how", ["keys", "none", "secret", "margin"])
+def test_quantiles_beside_other_answers(how: str) -> None:
+    margins = [dp.polars.Margin(by=["town"], invariant="keys")] if how == "margin" else []
+    loss = dp.loss_of(epsilon=6.0, delta=3e-6) if how == "secret" else dp.loss_of(epsilon=6.0)
+    plan = context(FRAME, loss=loss, margins=margins).query()
+    asked = plan.select(WHOLE, GAPS) if how == "none" else plan.group_by("town").agg(WHOLE, GAPS)
+    made = optimal(asked, keys=["a", "b", "nobody"] if how == "keys" else None, quantiles=WANTED)
+    found = made.release()
+    groups = found.filter(pl.col("town") != "nobody") if how == "keys" else found
+    assert groups.height == (1 if how == "none" else 2)
+    assert groups.schema["whole_0.5"] == pl.Int64
+    for name, p, true in (("whole", 0.25, 25), ("whole", 0.75, 75), ("gaps", 0.5, 25.0)):
+        got, low, high = (groups[f"{name}_{p}{end}"] for end in ("", "_low", "_high"))
+        assert got.to_list() == pytest.approx([true] * groups.height, abs=4)
+        assert ((low <= got) & (got <= high)).all()
+    if how == "keys":  # a group without rows has an interval of any value
+        last = found.row(2, named=True)
+        assert (last["gaps_0.5_low"], last["gaps_0.5_high"]) == (0.0, 50.0)
+    told = made.summarize()
+    assert "quantiles of whole, gaps have 1/3 of what is left each" in told.price
+    assert told.frame.height == 6
+
+
+@pytest.mark.parametrize("loss", [dp.loss_of(epsilon=3.0), dp.loss_of(rho=3.0)])
+@pytest.mark.parametrize("wanted", [{"whole": [0.5]}, WANTED])
+def test_prices_add_up(loss: Any, wanted: Any) -> None:
+    plan = context(FRAME, unit=UNIT, loss=loss).query().truncate_per_group(2)
+    parts = optimal(plan.select(WHOLE, GAPS), quantiles=wanted)._parts
+    each = [one.design.counting + one.design.selecting for one in parts.quantiles]
+    assert parts.limits.rows == 2
+    share = Fraction(parts.price.main) / (len(wanted) + 1)
+    for epsilon in each:
+        most = Fraction(pure_epsilon(float(share))) if parts.price.concentrated else share
+        assert 2 * epsilon <= most
+    assert Fraction(parts.rest.main) <= share
+
+
+BAD = [
+    ({"town": [0.5]}, "must name a sum or a mean"),
+    ({"whole": [0.5, 0.5]}, "probabilities"),
+    ({"whole": []}, "probabilities"),
+    ({"whole": [float("nan")]}, "probabilities"),
+    ({"whole": [1.0]}, "probabilities"),
+    ({"whole": 0.5}, "quantiles"),
+    (3, "quantiles"),
+    ({"whole": ["half"]}, "quantiles"),
+]
+
+
+@pytest.mark.parametrize(("wanted", "told"), BAD)
+def test_bad_quantiles_spend_nothing(wanted: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        optimal(context(FRAME).query().select(WHOLE), quantiles=wanted)
+
+
+def test_small_budgets_and_names_that_clash() -> None:
+    few = context(FRAME, loss=dp.loss_of(epsilon=3e-3)).query().select(WHOLE)
+    with pytest.raises(ValueError, match="each row of a person"):
+        optimal(few, quantiles={"whole": [0.5]})
+    twice = context(FRAME).query().select(WHOLE, GAPS.alias("whole_0.5"))
+    with pytest.raises(ValueError, match="must differ"):
+        optimal(twice, quantiles={"whole": [0.5]})
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    rows=ROWS,
+    cut=st.sampled_from(sorted(TRUNCATIONS)),
+    most=st.integers(1, 2),
+    bounds=st.sampled_from([(0, 10), (-1e308, 1e308), (0.0, 5e-324), (-3, 2**40)]),
+    column=st.sampled_from(["x", "n"]),
+)
+def test_a_person_moves_the_bins_of_as_many_rows_as_stated(
+    rows: Any, cut: str, most: int, bounds: Any, column: str
+) -> None:
+    from opendp_optimal.measure.frames.query import prepared
+
+    plan: Any = TRUNCATIONS[cut](query(dp.unit_of(contributions=1, identifier="id")), most)
+    plan = plan.truncate_per_group(2, by=["town"], keep="first")
+    plan = plan.truncate_num_groups(2, by=["town"], keep="first")
+    asked = plan.group_by("town").agg(pl.col(column).dp.sum(bounds).alias("sum"))
+    inner, frame = (object.__getattribute__(asked, name) for name in ("_query", "polars_plan"))
+    made = prepared(inner, frame, ["a", "b", None], (), {"sum": (0.5,)})
+    (one,) = made.quantiles
+    table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+    def histogram(some: pl.DataFrame) -> Any:
+        counts = np.zeros((3, one.line.count), np.int64)
+        group, bins, numbers = made.collector.histogram(some.lazy(), one.bin)
+        np.add.at(counts, (group, bins), numbers)
+        return counts
+
+    whole = histogram(table)
+    for person in range(3):
+        other = histogram(table.filter(pl.col("id") != person))
+        assert np.abs(whole - other).sum() <= made.limits.rows
+    split = made.collector.histogram(table.lazy(), one.bin, passes=3)
+    assert split[2].sum() == whole.sum()
