@@ -1,0 +1,427 @@
+"""Quantiles, as many as are wanted, and the distribution between them, in one measurement.
+
+:mod:`opendp_optimal.sample.quantiles` has the mechanism and why it is private. Here values become
+bins, each by a function of the value alone: no rounding of floats is part of an argument.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opendp_optimal.arrays import Floats, Integers
+from opendp_optimal.budget.events import Approximate
+from opendp_optimal.checks import interval
+from opendp_optimal.checks import whole as _whole
+from opendp_optimal.exact.numbers import float_down, float_up
+from opendp_optimal.measure import dp
+from opendp_optimal.measure._opendp import make_measurement, require_features
+from opendp_optimal.measure.facts import Facts, record_text, remember
+from opendp_optimal.measure.noise import target_of
+from opendp_optimal.measure.space import INTEGER_RANGES
+from opendp_optimal.measure.waiting import defer, to_then
+from opendp_optimal.sample.integers import laplace_integers
+from opendp_optimal.sample.quantiles import (
+    MOST_BINS,
+    Step,
+    rank_spread,
+    release_bins,
+    roundest,
+    steps_of,
+)
+
+__all__ = ["Quantiles", "make_optimal_quantiles", "then_optimal_quantiles"]
+
+_COUNT_SHARE = Fraction(1, 100)
+LEAST_EPSILON = 1e-3
+"""For one record."""
+_MOST_QUANTILES = 1023
+_SURELY = 3.0
+"""Laplace noise is below so many scales in 97 % of all cases: records there are, for intervals."""
+_MOST_ROWS = 1 << 20
+_EXPONENTS = 1075
+"""Powers of two: 2^-1074 is the smallest float."""
+_SURE = 1e4
+"""One release in so many, at most, takes an empty power of two for a used one."""
+_TYPES = {
+    **{"f32": "float32", "f64": "float64", "usize": "uint64"},
+    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+}
+_LARGE = 2.0**1020
+Bounds = tuple[Any, Any]
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Released quantiles; iterating gives their values.
+
+    :param probabilities: in order
+    :param values: of the quantiles, never falling
+    :param low: about 95 % of the time no quantile is below its own, where records are dense
+    :param high: the same from above
+    :param count: noisy number of records
+    :param bounds: values beyond count as these
+    """
+
+    probabilities: tuple[float, ...]
+    values: tuple[Any, ...]
+    low: tuple[Any, ...]
+    high: tuple[Any, ...]
+    count: float
+    bounds: Bounds
+
+    def __iter__(self) -> Iterator[Any]:
+        """The values."""
+        return iter(self.values)
+
+    def __len__(self) -> int:
+        """How many quantiles there are."""
+        return len(self.values)
+
+    def quantile(self, probability: float) -> float:
+        """Any quantile, on straight lines between those that were released.
+
+        :param probability: in [0, 1]
+        """
+        if not 0 <= probability <= 1:
+            raise ValueError(f"probability ({probability!r}) must be in [0, 1]")
+        return float(np.interp(probability, *self._curve()))
+
+    def cdf(self, value: float) -> float:
+        """The share of records up to a value, on the same lines.
+
+        :param value: any number
+        """
+        chances, values = self._curve()
+        if math.isnan(value):
+            raise ValueError(f"value ({value!r}) must be a number")
+        # Where many quantiles share a value, all up to the last of them are up to it.
+        at = int(np.searchsorted(values, value, side="right"))
+        if at == 0 or at == len(values):
+            return 0.0 if at == 0 else 1.0
+        part = (value - values[at - 1]) / (values[at] - values[at - 1])
+        return float(chances[at - 1] + part * (chances[at] - chances[at - 1]))
+
+    def _curve(self) -> tuple[list[float], list[float]]:
+        low, high = (float(end) for end in self.bounds)
+        return [0.0, *self.probabilities, 1.0], [low, *map(float, self.values), high]
+
+
+@dataclass(frozen=True)
+class Line:
+    """The numbers of a domain between two bounds, in bins.
+
+    :param low: the smallest
+    :param high: the largest
+    :param whole: whether they are integers
+    :param count: of bins
+    """
+
+    low: Any
+    high: Any
+    whole: bool
+    count: int = MOST_BINS
+
+    @property
+    def full(self) -> bool:
+        """Whether there is a bin for each value that the data can have."""
+        return self.count < MOST_BINS
+
+    @property
+    def span(self) -> Fraction:
+        """The length of all bins."""
+        return Fraction(self.high) - Fraction(self.low) + (1 if self.whole else 0)
+
+    @cached_property
+    def edges(self) -> Floats:
+        """Where bins of floats begin: a value that is one of these is in its own bin."""
+        part = np.arange(self.count + 1)
+        unit = 0.5 if max(abs(self.low), abs(self.high)) > _LARGE else 1.0
+        low, high = self.low * unit, self.high * unit
+        with np.errstate(over="ignore"):
+            above = part * (high - low) / self.count
+        if not np.all(np.isfinite(above)):
+            above = part / self.count * (high - low)
+        return np.asarray((above + low) / unit)
+
+    def bins(self, values: NDArray[Any]) -> Integers:
+        """The bin of each value, a function of the value alone; NaN is in the first."""
+        if not self.whole:
+            plain = np.nan_to_num(np.asarray(values, np.float64), nan=self.low)
+            place = np.searchsorted(self.edges, plain, side="right") - 1
+            return np.asarray(np.clip(place, 0, self.count - 1).astype(np.int64))
+        ends = np.array([self.low, self.high], values.dtype)
+        clipped = np.clip(values, ends[0], ends[1]).astype(np.uint64)
+        offset = clipped - ends[0].astype(np.uint64)  # modulo 2^64: never negative
+        span = int(self.span)
+        if span <= 1 << 47:
+            return np.asarray((offset.astype(np.int64) * self.count) // span)
+        return np.asarray((offset // np.uint64(-(-span // self.count))).astype(np.int64))
+
+    def value(self, at: int) -> Any:
+        """The number of a bin that is written with the fewest digits."""
+        wide = self.whole and int(self.span) > 1 << 47
+        width = Fraction(-(-int(self.span) // self.count)) if wide else self.span / self.count
+        start = Fraction(self.low) + at * width
+        if self.whole:
+            first, last = math.ceil(start), math.ceil(start + width)
+            found = math.ceil(roundest(Fraction(first), Fraction(max(last, first + 1))))
+            return min(max(found, self.low), self.high)
+        return min(max(float(roundest(start, start + width)), self.low), self.high)
+
+
+def _power_bins(values: NDArray[Any], whole: bool) -> Integers:
+    """The power of two of each value, with its sign; 0 for 0 and NaN."""
+    floats = np.nan_to_num(np.asarray(values, np.float64), nan=0.0)  # infinities become the largest
+    _, exponents = np.frexp(floats)
+    if whole:
+        exponents = np.minimum(exponents, 64)
+    powers = np.where(floats == 0, 0, exponents + _EXPONENTS)
+    return np.where(floats < 0, -powers, powers).astype(np.int64)
+
+
+def _power_end(power: int, *, upper: bool) -> Fraction:
+    """An end of a bin of values with the same power of two."""
+    if power == 0:
+        return Fraction(0)
+    exponent = abs(power) - _EXPONENTS - (0 if upper == (power > 0) else 1)
+    return Fraction(2) ** exponent * (1 if power > 0 else -1)
+
+
+def _private_bounds(values: NDArray[Any], whole: bool, epsilon: Fraction) -> tuple[Any, Any]:
+    """The outermost powers of two that hold more records than noise would explain.
+
+    One record moves one of the counts by 1.
+    """
+    most = _EXPONENTS + 1024  # the largest power of a float
+    counts = np.bincount(_power_bins(values, whole) + most, minlength=2 * most + 1)
+    noisy = counts + laplace_integers(min(float_down(epsilon), 1.0), len(counts))
+    enough = math.ceil(math.log(len(counts) * _SURE) / min(float(epsilon), 1.0))
+    used = np.flatnonzero(noisy >= enough)
+    if not len(used):
+        used = np.array([int(np.argmax(noisy))])
+    low = _power_end(int(used[0]) - most, upper=False)
+    high = _power_end(int(used[-1]) - most, upper=True)
+    if whole:
+        return math.floor(low), max(math.ceil(high), math.floor(low) + 1)
+    largest = Fraction(float(np.finfo(float).max))
+    first, last = (float(min(max(end, -largest), largest)) for end in (low, high))
+    return (first, last) if first < last else (first - 1.0, last + 1.0)
+
+
+@dataclass(frozen=True)
+class QuantileDesign:
+    """How quantiles are released, whatever the bins.
+
+    :param wanted: probabilities
+    :param counting: what counting the records costs one of them
+    :param selecting: what the quantiles cost one of them
+    """
+
+    wanted: tuple[float, ...]
+    counting: Fraction
+    selecting: Fraction
+
+    @cached_property
+    def steps(self) -> Step:
+        """The tree of quantiles."""
+        return steps_of(self.wanted)
+
+    @cached_property
+    def spread(self) -> Floats:
+        """How far the rank of each quantile is off, about 95 % of the time at most."""
+        return rank_spread(self.steps, len(self.wanted), self.selecting)
+
+    def release(self, line: Line, bins: Integers) -> Quantiles:
+        """The quantiles of some records.
+
+        :param line: the bins
+        :param bins: of the records
+        """
+        count = len(bins) + int(laplace_integers(min(float_down(self.counting), 1.0), 1)[0])
+        places = release_bins(
+            bins, line.count, self.steps, len(self.wanted), self.selecting, full=line.full
+        )
+        surely = count - _SURELY / float(self.counting)
+        spread = self.spread / max(surely, 1.0)
+        return _answer(line, self.wanted, places.tolist(), spread, float(count))
+
+
+def design_quantiles(probabilities: Any, epsilon: Fraction) -> QuantileDesign:
+    """How quantiles are released where one record may cost so much.
+
+    :param probabilities: rising, each between 0 and 1
+    :param epsilon: for one record
+    :raises ValueError: if probabilities are none
+    """
+    counting = epsilon * _COUNT_SHARE
+    return QuantileDesign(_probabilities(probabilities), counting, epsilon - counting)
+
+
+def make_optimal_quantiles(
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    bounds: tuple[float, float] | None,
+    probabilities: Sequence[float],
+    d_in: int,
+    d_out: float | tuple[float, float],
+    *,
+    bins: int = MOST_BINS,
+    share: float = 0.1,
+) -> dp.Measurement:
+    """Make a measurement that releases quantiles, and the distribution between them, together.
+
+    Nine quantiles cost what four cost, sixty-three what six do. Delta is not used.
+
+    :param input_domain: a vector domain of integers, or of floats that exclude NaN.
+    :param input_metric: ``symmetric_distance()``.
+    :param bounds: values beyond count as these; None to find powers of two privately.
+    :param probabilities: of the quantiles, rising, each between 0 and 1.
+    :param d_in: how many records a person has at most.
+    :param d_out: an epsilon, or ``(epsilon, delta)``.
+    :param bins: between the bounds, of equal length, at most 65536. Where the data have fewer
+        values than that, one bin for each is best: (0, 500000) in hundreds makes 5000.
+    :param share: of epsilon that finds bounds, where they are None.
+    :returns: a measurement that releases :class:`Quantiles`.
+
+    >>> import opendp.prelude as dp
+    >>> dp.enable_features("contrib")
+    >>> space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
+    >>> meas = make_optimal_quantiles(*space, (0, 100), [0.25, 0.5, 0.75], d_in=1, d_out=1.0)
+    >>> first, median, third = meas([age for age in range(100)] * 100)
+    >>> abs(first - 25) <= 1, abs(median - 50) <= 1, abs(third - 75) <= 1, meas.map(1)
+    (True, True, True, 1.0)
+    """
+    require_features("contrib")
+    carrier = _carrier(input_domain, input_metric)
+    whole = carrier in INTEGER_RANGES
+    count_of_bins = _whole("bins", bins, least=2, most=MOST_BINS)
+    line = None if bounds is None else _line(bounds, carrier, count_of_bins)
+    wanted = _probabilities(probabilities)
+    if isinstance(d_in, bool) or not isinstance(d_in, int) or not 1 <= d_in <= _MOST_ROWS:
+        raise ValueError(f"d_in ({d_in!r}) must be a number of records in [1, {_MOST_ROWS}]")
+    if isinstance(share, bool) or not isinstance(share, float | int) or not 0.01 <= share <= 0.9:
+        raise ValueError(f"share ({share!r}) must be in [0.01, 0.9]")
+    epsilon, _ = target_of(d_out)
+    each = Fraction(epsilon) / d_in
+    if each < Fraction(LEAST_EPSILON):
+        raise ValueError(f"d_out ({d_out!r}) must leave each record at least {LEAST_EPSILON:g}")
+    finding = each * Fraction(share) if line is None else Fraction(0)
+    design = design_quantiles(wanted, each - finding)
+    dtype = np.dtype(_TYPES[carrier])
+
+    def release(data: Any) -> Quantiles:
+        values = np.asarray(data, dtype)
+        found = line or _clipped(_private_bounds(values, whole, finding), carrier, count_of_bins)
+        return design.release(found, found.bins(values))
+
+    approximate = isinstance(d_out, tuple)
+
+    def price(distance: Any) -> float:
+        return epsilon if int(distance) == d_in else float_up(each * int(distance))
+
+    made = make_measurement(
+        input_domain,
+        input_metric,
+        dp.approximate(dp.max_divergence()) if approximate else dp.max_divergence(),
+        release,
+        (lambda distance: (price(distance), 0.0)) if approximate else price,
+        TO="ExtrinsicObject",
+    )
+    ends = None if line is None else (line.low, line.high)
+    record = record_text(
+        "make_optimal_quantiles", ends, count_of_bins, wanted, d_in, d_out, float(share)
+    )
+
+    def event(distance: Any = None) -> Approximate:
+        return Approximate(price(d_in if distance is None else distance), 0.0)
+
+    return remember(made, Facts(record, None, event))
+
+
+def _answer(
+    line: Line, wanted: tuple[float, ...], places: list[int], spread: Any, count: float
+) -> Quantiles:
+    """Quantiles from their bins, with intervals as wide as errors of their ranks make them."""
+    ends = line.low, line.high
+    values = tuple(line.value(at) for at in places)
+    plain = Quantiles(wanted, values, values, values, count, ends)
+    sides = []
+    for sign in (-1, 1):
+        moved = np.clip(np.array(wanted) + sign * spread, 0.0, 1.0).tolist()
+        reached = [plain.quantile(p) for p in moved]
+        rounded = [math.floor(v) if sign < 0 else math.ceil(v) for v in reached]
+        kept = rounded if line.whole else reached
+        sides.append(tuple(min(max(v, ends[0]), ends[1]) for v in kept))
+    return Quantiles(wanted, values, sides[0], sides[1], count, ends)
+
+
+def _carrier(input_domain: Any, input_metric: Any) -> str:
+    """OpenDP's name of the type of the numbers, checked."""
+    carrier = str(input_domain.carrier_type) if isinstance(input_domain, dp.Domain) else ""
+    name = carrier.removeprefix("Vec<").removesuffix(">")
+    known = carrier == f"Vec<{name}>" and (name in INTEGER_RANGES or name in ("f32", "f64"))
+    if not known or "nan=true" in str(input_domain).lower():
+        raise ValueError(
+            f"input_domain ({input_domain}) must be a vector domain of integers, or of floats "
+            f"without NaN"
+        )
+    if str(input_metric) != "SymmetricDistance()":
+        raise ValueError(f"input_metric ({input_metric}) must be symmetric_distance()")
+    return name
+
+
+def _line(bounds: Any, carrier: str, bins: int) -> Line:
+    """The bins between two bounds, checked."""
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+        raise ValueError(f"bounds ({bounds!r}) must be a pair (low, high), or None")
+    if carrier not in INTEGER_RANGES:
+        ends = interval(*bounds, names=("bounds[0]", "bounds[1]"))
+        return Line(float(ends[0]), float(ends[1]), False, bins)
+    for end in bounds:
+        if isinstance(end, bool) or not isinstance(end, int | np.integer):
+            raise ValueError(f"bounds ({bounds!r}) must be integers, as the data are")
+    least, most = INTEGER_RANGES[carrier]
+    low, high = int(bounds[0]), int(bounds[1])
+    if not least <= low < high <= most:
+        raise ValueError(f"bounds ({bounds!r}) must rise and be numbers of type {carrier}")
+    return Line(low, high, True, min(bins, high - low + 1))
+
+
+def _clipped(bounds: tuple[Any, Any], carrier: str, bins: int) -> Line:
+    """Bounds that were found, within the type of the data."""
+    if carrier not in INTEGER_RANGES:
+        return Line(*bounds, whole=False, count=bins)
+    least, most = INTEGER_RANGES[carrier]
+    low = min(max(bounds[0], least), most - 1)
+    high = max(min(bounds[1], most), low + 1)
+    return Line(low, high, True, min(bins, high - low + 1))
+
+
+def _probabilities(probabilities: Any) -> tuple[float, ...]:
+    """Probabilities, checked: rising, each between 0 and 1."""
+    try:
+        found = tuple(float(p) for p in probabilities)
+    except (TypeError, ValueError):
+        found = ()
+    rising = all(a + 1e-9 <= b for a, b in pairwise(found))
+    inside = all(1e-9 <= p <= 1 - 1e-9 for p in found)
+    if not 1 <= len(found) <= _MOST_QUANTILES or not rising or not inside:
+        raise ValueError(
+            f"probabilities ({probabilities!r}) must rise, each between 0 and 1, at most "
+            f"{_MOST_QUANTILES} of them"
+        )
+    return found
+
+
+then_optimal_quantiles = to_then(make_optimal_quantiles)
+make_quantiles = defer(make_optimal_quantiles, "make_quantiles")
