@@ -16,6 +16,7 @@ import numpy as np
 
 from opendp_optimal.arrays import Frozen, Integers
 from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.certify.spike import Spike, spike_ratio, spike_units
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import BITS, exp_bounds
 from opendp_optimal.losses.base import Loss
@@ -49,7 +50,7 @@ def _right_half(weights: Integers, tail: PureTail, blocks: int) -> list[int]:
     return out
 
 
-def _check(weights: Integers, tail: PureTail) -> None:
+def _check(weights: Integers, tail: PureTail, spike: Spike | None = None) -> None:
     if type(tail.weight) is not int or type(tail.again) is not int:
         raise CertificateError("pure noise is not given by integers")
     for array in (weights, tail.weights):
@@ -60,15 +61,18 @@ def _check(weights: Integers, tail: PureTail) -> None:
         raise CertificateError("the weights of pure noise have no middle")
     if not np.array_equal(weights, weights[::-1]) or min(tail.weight, tail.again) <= 0:
         raise CertificateError("pure noise is not symmetric and endless")
-    if sum(weights.tolist()) + 2 * tail.weight != TOTAL:
+    middle = 0 if spike is None else spike.weight
+    if sum(weights.tolist()) + middle + 2 * tail.weight != TOTAL:
         raise CertificateError(f"weights and tails do not add up to {TOTAL}")
     if sum(tail.weights.tolist()) + tail.again != TOTAL:
         raise CertificateError(f"the weights of the tail do not add up to {TOTAL}")
 
 
-def _largest_ratio(weights: Integers, tail: PureTail, step: int) -> Fraction:
-    """The largest ratio of probabilities at most ``step`` apart; the law must fall outwards."""
-    _check(weights, tail)
+def _largest_ratio(
+    weights: Integers, tail: PureTail, step: int, spike: Spike | None = None
+) -> Fraction:
+    """The largest ratio of densities at most ``step`` apart; the law must fall outwards."""
+    _check(weights, tail, spike)
     period = len(tail.weights)
     blocks = 2 + -(-step // period)
     right = _right_half(weights, tail, blocks)
@@ -79,19 +83,24 @@ def _largest_ratio(weights: Integers, tail: PureTail, step: int) -> Fraction:
     for one, other in dict.fromkeys(zip(right[:-step], right[step:], strict=True)):
         if one * low > high * other:
             high, low = one, other
-    return Fraction(high, low)
+    ratio = Fraction(high, low)
+    return ratio if spike is None else max(ratio, spike_ratio(weights, spike, step))
 
 
-def prove_pure(weights: Integers, tail: PureTail, cells: int, epsilon: float) -> None:
+def prove_pure(
+    weights: Integers, tail: PureTail, cells: int, epsilon: float, spike: Spike | None = None
+) -> None:
     """Raise unless the noise is epsilon-private for all shifts of up to ``cells`` points."""
     lower, _ = exp_bounds(epsilon)
-    if _largest_ratio(weights, tail, cells) > Fraction(lower, 1 << BITS):
+    if _largest_ratio(weights, tail, cells, spike) > Fraction(lower, 1 << BITS):
         raise CertificateError(f"privacy: a ratio of probabilities exceeds e^{epsilon}")
 
 
-def pure_epsilon(weights: Integers, tail: PureTail, shift: Fraction, proved: float) -> float:
+def pure_epsilon(
+    weights: Integers, tail: PureTail, shift: Fraction, proved: float, spike: Spike | None = None
+) -> float:
     """The least float epsilon proved for shifts of up to ``shift`` cells."""
-    ratio = _largest_ratio(weights, tail, math.ceil(shift))
+    ratio = _largest_ratio(weights, tail, math.ceil(shift), spike)
     high = math.log(ratio)
     for _ in range(200):
         if Fraction(exp_bounds(max(high, 0.0))[0], 1 << BITS) >= ratio:
@@ -100,12 +109,18 @@ def pure_epsilon(weights: Integers, tail: PureTail, shift: Fraction, proved: flo
     return proved
 
 
-def pure_delta(weights: Integers, tail: PureTail, shift: Fraction, epsilon: float) -> Fraction:
+def pure_delta(
+    weights: Integers, tail: PureTail, shift: Fraction, epsilon: float, spike: Spike | None = None
+) -> Fraction:
     """An upper bound of delta at epsilon over all shifts of up to ``shift`` cells."""
     lower, _ = exp_bounds(min(epsilon, 64.0))
-    if _largest_ratio(weights, tail, math.ceil(shift)) <= Fraction(lower, 1 << BITS):
+    reach = math.ceil(shift)
+    if _largest_ratio(weights, tail, reach, spike) <= Fraction(lower, 1 << BITS):
         return Fraction(0)
-    return _profile(weights, tail, shift, epsilon)
+    delta = _profile(weights, tail, shift, epsilon)
+    if spike is not None:
+        delta += spike_units(weights, spike, reach, epsilon) / TOTAL
+    return min(Fraction(1), delta)
 
 
 def _profile(weights: Integers, tail: PureTail, shift: Fraction, epsilon: float) -> Fraction:

@@ -25,6 +25,7 @@ from fractions import Fraction
 import numpy as np
 
 from opendp_optimal.arrays import Frozen, Integers
+from opendp_optimal.certify.spike import Spike, spike_units
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import BITS, exp_bounds
 from opendp_optimal.losses.base import LatticeCost
@@ -44,16 +45,28 @@ def grown(weights: Integers, epsilon: float) -> Integers:
     return np.asarray(bound[which])
 
 
-def shortfalls(weights: Integers, epsilon: float, most: int) -> Integers:
-    """Upper bounds of sum_i [w_i - e^epsilon w_(i-m)]+ for m = 0..most and both directions.
+def shortfalls(weights: Integers, epsilon: float, most: int, first: int = 0) -> Integers:
+    """Upper bounds of sum_i [w_i - e^epsilon w_(i-m)]+ for m = first..most and both directions.
 
     The larger of the two directions is returned for each m.
     """
     bound = grown(weights, epsilon)
-    one_way = _one_way(weights, bound, most)
+    one_way = _one_way(weights, bound, first, most)
     if np.array_equal(weights, weights[::-1]):
         return one_way
-    return np.maximum(one_way, _one_way(weights[::-1], bound[::-1], most))
+    return np.maximum(one_way, _one_way(weights[::-1], bound[::-1], first, most))
+
+
+def rises_then_falls(weights: Integers) -> bool:
+    """Whether weights rise to one place and fall from there on.
+
+    Then no term of a shortfall falls as the shift grows: w_(i-m) is at least w_i, so that the
+    term is 0, until it has passed the highest place, and from there on it falls. So the
+    longest shift decides.
+    """
+    rises = np.flatnonzero(weights[1:] > weights[:-1])
+    falls = np.flatnonzero(weights[1:] < weights[:-1])
+    return not len(rises) or not len(falls) or bool(rises[-1] < falls[0])
 
 
 def _window_minimum(values: Integers, size: int) -> Integers:
@@ -66,8 +79,8 @@ def _window_minimum(values: Integers, size: int) -> Integers:
     return out
 
 
-def _one_way(weights: Integers, bound: Integers, most: int) -> Integers:
-    """Shortfalls against the weights shifted by m, for m = 0..most."""
+def _one_way(weights: Integers, bound: Integers, first: int, most: int) -> Integers:
+    """Shortfalls against the weights shifted by m, for m = first..most."""
     n = len(weights)
     reach = min(most, n)
     # Only points that exceed the smallest bound within reach can fall short at all.
@@ -75,12 +88,12 @@ def _one_way(weights: Integers, bound: Integers, most: int) -> Integers:
     lowest = _window_minimum(padded, reach + 1)
     suspects = np.flatnonzero(weights > lowest)
     suspect = weights[suspects]
-    out = np.empty(most + 1, np.int64)
-    for m in range(most + 1):
+    out = np.empty(most + 1 - first, np.int64)
+    for m in range(first, most + 1):
         if m >= n:
-            out[m:] = weights.sum()
+            out[m - first :] = weights.sum()
             break
-        out[m] = np.maximum(suspect - padded[suspects + (reach - m)], 0).sum()
+        out[m - first] = np.maximum(suspect - padded[suspects + (reach - m)], 0).sum()
     return out
 
 
@@ -91,39 +104,53 @@ def check_integers(weights: Integers) -> None:
         raise CertificateError("weights are not an odd number of 64-bit integers")
 
 
-def check_weights(weights: Integers, atom: int) -> None:
-    """Raise unless weights and atom are non-negative, of odd number, and add up to TOTAL."""
+def check_weights(weights: Integers, atom: int, spike: int = 0) -> None:
+    """Raise unless all weights are non-negative, of odd number, and add up to TOTAL."""
     check_integers(weights)
     if int(weights.min()) < 0 or atom < 0:
         raise CertificateError("a weight is negative")
-    if sum(weights.tolist()) + atom != TOTAL:
+    if sum(weights.tolist()) + atom + spike != TOTAL:
         raise CertificateError(f"weights and atom do not add up to {TOTAL}")
 
 
 def delta_units(
-    weights: Integers, atom: int, cells: int, epsilon: float, shift: Fraction
+    weights: Integers,
+    atom: int,
+    cells: int,
+    epsilon: float,
+    shift: Fraction,
+    spike: Spike | None = None,
 ) -> Fraction:
     """An upper bound of delta * TOTAL at epsilon, over all real shifts of up to ``shift`` cells."""
     if not 0 < shift <= cells:
         raise ValueError(f"shift ({shift}) must be in (0, {cells}]")
     whole = math.floor(shift)
     part = shift - whole
-    fall = shortfalls(weights, epsilon, whole + (1 if part else 0)).tolist()
-    worst = Fraction(max(fall[: whole + 1]))
+    first = whole if rises_then_falls(weights) else 0
+    fall = shortfalls(weights, epsilon, whole + (1 if part else 0), first).tolist()
+    worst = Fraction(max(fall[: whole + 1 - first]))
     if part:
-        worst = max(worst, (1 - part) * fall[whole] + part * fall[whole + 1])
+        worst = max(worst, (1 - part) * fall[-2] + part * fall[-1])
+    if spike is not None:
+        worst += spike_units(weights, spike, math.ceil(shift), epsilon)
     return worst + atom
 
 
 def prove_private(
-    weights: Integers, atom: int, cells: int, epsilon: float, delta: float
+    weights: Integers,
+    atom: int,
+    cells: int,
+    epsilon: float,
+    delta: float,
+    spike: Spike | None = None,
 ) -> Fraction:
     """Raise unless the weights are (epsilon, delta)-private at every shift; return the rest.
 
     What is returned is delta * TOTAL minus the worst shortfall.
     """
-    check_weights(weights, atom)
-    rest = Fraction(delta) * TOTAL - delta_units(weights, atom, cells, epsilon, Fraction(cells))
+    check_weights(weights, atom, 0 if spike is None else spike.weight)
+    whole = delta_units(weights, atom, cells, epsilon, Fraction(cells), spike)
+    rest = Fraction(delta) * TOTAL - whole
     if rest < 0:
         raise CertificateError(
             f"privacy: the worst shortfall exceeds delta ({delta}) by {float(-rest) / TOTAL:.3g}"

@@ -1,71 +1,33 @@
-"""Proofs about noise for vectors: staircases in a norm, and decay in the l2 norm.
+"""Proofs about noise for vectors that falls in steps of a norm: staircases.
 
-Both laws are mixtures of balls of a norm, so their densities fall with the norm of the noise.
+A staircase is a mixture of balls of the norm, so that its density falls with the norm of the noise.
+Ball j has radius ``first + j step`` in lattice units, ``step`` being the sensitivity, and is chosen
+with an integer weight; beyond the last weight the radii go on without end. If the density that
+ball j adds is at most e^epsilon times that of ball j + 1, for all j, then the density at z is at
+most e^epsilon times that at z', for all z and z' up to a sensitivity apart, since z' lies in ball
+j + 1 whenever z lies in ball j.
 
-*Staircase.* Ball j has radius ``first + j step`` in lattice units, ``step`` being the sensitivity,
-and is chosen with an integer weight; beyond the last weight the radii go on without end. If the
-density that ball j adds is at most e^epsilon times that of ball j + 1, for all j, then the density
-at z is at most e^epsilon times that at z', for all z and z' up to a sensitivity apart, since z'
-lies in ball j + 1 whenever z lies in ball j.
-
-*Decay.* The density is F of the norm rounded up to a grid of ``fine`` steps in a sensitivity, with
-F(r) = exp(-c r - k r^2). Up to a radius R it lies between e^-s F and F, s = (c + k (2 R + h)) h
-and h = 1 / fine; so delta at epsilon is at most e^s / (1 - t) times that of F at epsilon - s, plus
-t, the chance of F beyond R - 1. Only a move of full length counts, because F falls. In prolate
-coordinates x = r + r' and y = r' - r the density F(r) - e^epsilon F(r') is
-exp(-c x/2 - k (x^2 + y^2)/4) (e^(g y/2) - e^(epsilon - g y/2)), g = c + k x. Its positive part,
-integrated over y, is a convex function of g: chords over cells of x bound it from above.
-
-With c = 0 that is Gaussian noise: its coordinates are drawn as real Gaussian variables and rounded.
-
-Integrals, exponentials and powers are balls of Arb, which hold the true value.
+Exponentials and powers are balls of Arb, which hold the true value.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from flint import acb, arb, ctx, fmpq
+from flint import arb
 
 from opendp_optimal.arrays import Frozen, Integers
+from opendp_optimal.certify.balls import ball, precision, up
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError
 
-__all__ = [
-    "Decay",
-    "Staircase",
-    "decay_delta_up",
-    "decay_loss_up",
-    "prove_decay",
-    "prove_staircase",
-    "staircase_loss_up",
-]
+__all__ = ["Staircase", "factor", "prove_staircase", "rounded", "staircase_loss_up"]
 
-_BITS = 80
-_TOLERANCE = 2.0**-30
-"""Relative accuracy of integrals; their error is part of what they return."""
-_CELLS = 32
-_DEEP = 44.0
-"""Parts of an integral smaller by e to this are bounded, not computed."""
 MOST_STEPS = 1 << 15
 MOST_SIZE = 1 << 20
-
-_arithmetic = threading.RLock()
-
-
-@contextmanager
-def _precision() -> Iterator[None]:
-    """Arb's precision is one for the whole process: one proof at a time."""
-    with _arithmetic, ctx.workprec(_BITS):
-        yield
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,48 +68,26 @@ class Staircase(Frozen):
         return self.first, self.step, self.start, self.tail, self.again, weights
 
 
-@dataclass(frozen=True)
-class Decay:
-    """The density exp(-c r - k r^2), in sensitivities, on grids of at least ``fine`` steps each."""
-
-    c: float
-    k: float
-    fine: int
-
-
-def _ball(value: float | int | Fraction) -> arb:
-    exact = Fraction(value)
-    return arb(fmpq(exact.numerator, exact.denominator))
-
-
-def _up(value: arb) -> Fraction:
-    """An upper end of a ball."""
-    if not value.is_finite():
-        raise CertificateError("a bound is not finite")
-    mantissa, exponent = value.upper().man_exp()
-    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
-
-
 def prove_staircase(law: Staircase, size: int, epsilon: float) -> None:
     """Raise unless a staircase is epsilon-private in vectors of a length."""
     _check_staircase(law, size)
     weights = [int(w) for w in law.weights]
-    with _precision():
-        most = _ball(epsilon).exp()
+    with precision():
+        most = ball(epsilon).exp()
         stop = Fraction(TOTAL - law.again, TOTAL)
-        outward = [_ball(w) for w in weights[1:]] + [_ball(law.tail * stop)]
+        outward = [ball(w) for w in weights[1:]] + [ball(law.tail * stop)]
         for j, (inner, outer) in enumerate(zip(weights, outward, strict=True), law.start):
             if not inner * _growth(law, j, size) <= most * outer:
                 raise CertificateError(f"privacy: step {j} falls by more than e^{epsilon}")
         # Farther out balls grow ever less from one to the next.
-        if not _growth(law, law.end, size) <= most * _ball(Fraction(law.again, TOTAL)):
+        if not _growth(law, law.end, size) <= most * ball(Fraction(law.again, TOTAL)):
             raise CertificateError(f"privacy: the tail falls by more than e^{epsilon} a step")
 
 
 def _growth(law: Staircase, j: int, size: int) -> arb:
     """The volume of ball j + 1 over that of ball j."""
     radius = law.first + j * law.step
-    return _ball(Fraction(radius + law.step, radius)) ** size
+    return ball(Fraction(radius + law.step, radius)) ** size
 
 
 def _check_staircase(law: Staircase, size: int) -> None:
@@ -183,22 +123,20 @@ def staircase_loss_up(law: Staircase, norm: str, size: int, power: int, *, whole
         return size * first / 4  # t (t + 1) / (2 t + 1) is below (2 t + 1) / 4
     unit = Fraction(1, law.step)
     mean = (first * unit, second * unit**2)[power - 1] * Fraction(size, size + power)
-    with _precision():
-        found = _ball(mean) * _factor(norm, size, power)
-        return _up(_rounded(found, size, power, Fraction(1, law.step * UNIT_STEPS)))
+    with precision():
+        found = ball(mean) * factor(norm, size, power)
+        return up(rounded(found, size, power, Fraction(1, law.step * UNIT_STEPS)))
 
 
 UNIT_STEPS = 1 << 10
 """Grid steps in a lattice unit of a staircase for real vectors, at least."""
-LEAST_GRID = 1 << 8
-"""Grid steps in a sensitivity of a decay, at least."""
 
 
-def _rounded(mean: arb, size: int, power: int, step: Fraction) -> arb:
+def rounded(mean: arb, size: int, power: int, step: Fraction) -> arb:
     """An expected loss after each coordinate moved by up to a grid step."""
     if power == 1:
-        return mean + size * _ball(step)
-    return (mean.sqrt() + _ball(size).sqrt() * _ball(step)) ** 2
+        return mean + size * ball(step)
+    return (mean.sqrt() + ball(size).sqrt() * ball(step)) ** 2
 
 
 def _radius_moments(law: Staircase) -> tuple[Fraction, Fraction]:
@@ -220,279 +158,13 @@ def _radius_moments(law: Staircase) -> tuple[Fraction, Fraction]:
     )
 
 
-def _factor(norm: str, size: int, power: int) -> arb:
+def factor(norm: str, size: int, power: int) -> arb:
     """E sum_i |z_i|^power over E r^power, for a vector spread evenly over balls of a norm."""
     if norm == "l1":
-        return _ball(Fraction(2, size + 1) if power == 2 else 1)
+        return ball(Fraction(2, size + 1) if power == 2 else 1)
     if norm == "linf":
-        return _ball(Fraction(size + 2, 3) if power == 2 else Fraction(size + 1, 2))
+        return ball(Fraction(size + 2, 3) if power == 2 else Fraction(size + 1, 2))
     if power == 2:
         return arb(1)
-    half = _ball(Fraction(size, 2))
-    return size * (half.lgamma() - (half + _ball(Fraction(1, 2))).lgamma()).exp() / arb.pi().sqrt()
-
-
-def prove_decay(law: Decay, size: int, epsilon: float, delta: float) -> None:
-    """Raise unless a decay is (epsilon, delta)-private in vectors of a length.
-
-    Without delta it must be exp(-c r), which is private in every norm: norms that are up to a
-    sensitivity apart are, rounded up to the grid, no more than that apart.
-    """
-    _check_decay(law, size)
-    if law.k == 0 and law.c <= epsilon:
-        return
-    if delta == 0:
-        raise CertificateError(f"privacy: the decay falls by more than e^{epsilon}")
-    if not decay_delta_up(law, size, epsilon) <= Fraction(delta):
-        raise CertificateError(f"privacy: the decay spends more than delta ({delta})")
-
-
-def _check_decay(law: Decay, size: int) -> None:
-    if type(law.c) is not float or type(law.k) is not float or type(law.fine) is not int:
-        raise CertificateError("a decay is not given by two floats and an integer")
-    if not (0 <= law.c < 1e6 and 0 <= law.k < 1e12 and law.c + law.k > 1e-9):
-        raise CertificateError("the rates of a decay are out of range")
-    if not (LEAST_GRID <= law.fine < 1 << 40 and 1 <= size <= MOST_SIZE):
-        raise CertificateError("the grid or the length of a decay is out of range")
-
-
-def decay_delta_up(
-    law: Decay, size: int, epsilon: float, distance: Fraction = Fraction(1)
-) -> Fraction:
-    """An upper bound of delta at epsilon.
-
-    :param law: the decay
-    :param size: of the vectors
-    :param epsilon: above 0
-    :param distance: of neighbours, in sensitivities, in (0, 1]
-    """
-    _check_decay(law, size)
-    if size < 2 and law.c > 0:
-        raise CertificateError("the delta of a decay is proved for vectors of length 2 or more")
-    if not 0 < epsilon < 64:
-        raise CertificateError(f"epsilon ({epsilon}) must be in (0, 64)")
-    with _precision():
-        # A move of another length is a move of length 1 of noise in other units.
-        far = _ball(distance)
-        if law.c == 0:
-            return _gaussian_up(_ball(law.k) * far * far, epsilon)
-        return _delta_up(_ball(law.c) * far, _ball(law.k) * far * far, size, epsilon, law, distance)
-
-
-def _gaussian_up(k: arb, epsilon: float) -> Fraction:
-    """Delta of Gaussian noise exp(-k r^2), which is drawn as it is (Balle, Wang 2018)."""
-    # With the scale sigma = 1 / sqrt(2 k): half = 1 / (2 sigma), shift = epsilon sigma.
-    half, shift = (k / 2).sqrt(), _ball(epsilon) / (2 * k).sqrt()
-    root = arb(2).sqrt()
-    first = ((shift - half) / root).erfc() / 2
-    second = _ball(epsilon).exp() * ((shift + half) / root).erfc() / 2
-    return min(Fraction(1), max(Fraction(0), _up(first - second)))
-
-
-def _delta_up(
-    c: arb, k: arb, size: int, epsilon: float, law: Decay, distance: Fraction
-) -> Fraction:
-    reach = _far(float(c), float(k), size)
-    radius = _ball(reach)
-    step = 1 / _ball(law.fine * distance)
-    slack = step * (c + k * (2 * radius + step))
-    inner = _ball(epsilon) - slack
-    if not inner > 0:
-        raise CertificateError("the grid of a decay is too coarse for epsilon")
-    whole = _mass(c, k, size, 0, reach)
-    beyond = _tail(c, k, size, reach - 1) / whole
-    if not beyond < 1:
-        raise CertificateError("the tail of a decay cannot be bounded")
-    half = _ball(Fraction(size, 2))
-    sphere = (half.lgamma() - (half - _ball(Fraction(1, 2))).lgamma()).exp() / arb.pi().sqrt()
-    told = _told(c, k, size, inner, float(epsilon), reach)
-    told = told * sphere / (arb(2) ** size * whole)
-    found = slack.exp() / (1 - beyond) * (told + 2 * beyond)
-    return min(Fraction(1), _up(found))
-
-
-def _far(c: float, k: float, size: int) -> int:
-    """A radius that the noise hardly ever exceeds, even by less than 1; a guess."""
-
-    def logs(r: float) -> float:
-        return (size - 1) * math.log(r) - c * r - k * r * r
-
-    mode = max(_mode(c, k, size - 1), 1.0)
-    high = 2 * mode + 2
-    while logs(high) > logs(mode) - 2 * _DEEP:
-        high *= 1.25
-    low = mode
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if logs(middle) > logs(mode) - 2 * _DEEP else (low, middle)
-    return math.ceil(high) + 2
-
-
-def _mode(c: float, k: float, exponent: int) -> float:
-    """Where r^exponent exp(-c r - k r^2) is largest."""
-    return 2 * exponent / (c + math.sqrt(c * c + 8 * k * exponent)) if exponent else 0.0
-
-
-def _tail(c: arb, k: arb, size: int, radius: int) -> arb:
-    """A bound above the integral of r^(size - 1) F(r) beyond a radius: it falls ever faster."""
-    r = _ball(radius)
-    fall = c + 2 * k * r - (size - 1) / r
-    if not fall > 0:
-        raise CertificateError("the tail of a decay cannot be bounded")
-    return r ** (size - 1) * (-c * r - k * r * r).exp() / fall
-
-
-def _mass(c: arb, k: arb, size: int, power: int, reach: int) -> arb:
-    """The integral of r^(size - 1 + power) F(r) up to a radius."""
-    exponent = size - 1 + power
-    c_, k_ = acb(c), acb(k)
-
-    def at(r: acb, _: bool) -> acb:
-        return r**exponent * (-(c_ + k_ * r) * r).exp()
-
-    mode = _mode(float(c), float(k), exponent)
-    return _integral(at, [0.0, mode / 2, mode, 2 * mode, float(reach)], mode)
-
-
-def _integral(at: Callable[[acb, bool], acb], ends: list[Any], peak: float) -> arb:
-    """The integral of an entire function over consecutive ends, to a tolerance of the whole.
-
-    :param at: the function
-    :param ends: from where to where, over which places between
-    :param peak: about where the function is largest, to know how large it is
-    """
-    places = [arb(end) if isinstance(end, (int, float)) else end for end in ends]
-    spread = (places[-1] - places[0]).mid()
-    highest = abs(at(acb(arb(peak)), False).real.mid())
-    close = highest * spread * arb(_TOLERANCE) * arb(2) ** -6
-    total = arb(0)
-    for one, other in itertools.pairwise(places):
-        if one < other:
-            part = acb.integral(at, acb(one), acb(other), rel_tol=_TOLERANCE, abs_tol=close)
-            total += part.real
-    return total
-
-
-def _told(c: arb, k: arb, size: int, epsilon: arb, near: float, reach: int) -> arb:
-    """The integral over x and y of what tells neighbours apart, up to x = 2 reach + 1."""
-    last = _ball(2 * reach + 1)
-    edges = _edges(float(c), float(k), size, near, 2.0 * reach + 1)
-    places = [arb(1), *(arb(e) for e in edges), last]
-    # Far out the squares of y are small beside those of x.
-    close = _mode(float(c), float(k), size) < 20
-    told = [_over_y(c + k * x, k, size, epsilon, closely=close) for x in places]
-    total = arb(0)
-    for i, (low, high) in enumerate(itertools.pairwise(places)):
-        (inner, squares), (outer, _) = told[i], told[i + 1]
-        if not outer > 0:
-            if outer.upper() > 0:
-                raise CertificateError("an integral of a decay cannot be bounded")
-            continue
-        at = _chorded(c, k, size, (low, high), (inner, outer), squares)
-        begin = low.acosh() if i else arb(0)
-        end = high.acosh()
-        peak = _outer_peak(float(c), float(k), size, float(begin), float(end))
-        total += _integral(at, [begin, end], peak)
-    return total
-
-
-def _chorded(
-    c: arb, k: arb, size: int, ends: tuple[arb, arb], told: tuple[arb, arb], squares: arb
-) -> Callable[[acb, bool], acb]:
-    """What is integrated over x = cosh s: a chord between the ends of a cell stands for the y."""
-    low, high, inner, outer = acb(ends[0]), acb(ends[1]), acb(told[0]), acb(told[1])
-    half, quarter, width, less = acb(c) / 2, acb(k) / 4, acb(ends[1] - ends[0]), acb(squares)
-
-    def at(s: acb, _: bool) -> acb:
-        x = s.cosh()
-        chord = ((high - x) * inner + (x - low) * outer) / width
-        weight = (-(half + quarter * x) * x).exp() * s.sinh() ** (size - 2)
-        return weight * (x * x * chord - less)
-
-    return at
-
-
-def _outer_peak(c: float, k: float, size: int, begin: float, end: float) -> float:
-    s = np.linspace(begin, end, 65)[1:]
-    x = np.cosh(s)
-    return float(s[np.argmax(-c * x / 2 - k * x * x / 4 + (size - 2) * np.log(np.sinh(s)))])
-
-
-def _edges(c: float, k: float, size: int, epsilon: float, last: float) -> list[float]:
-    """Where the cells of x end; any places prove something, good ones nearly all.
-
-    The error of chords is least where cells are as dense as the cube root of what they bend.
-    """
-    first = max(1.0, (epsilon - c) / k) if k > 0 else last
-    if not first < last:
-        return []
-    x = first + (last - first) * np.linspace(0.0, 1.0, 1025)[1:] ** 2
-    g = c + k * x
-    begin = np.arcsin(np.minimum(epsilon / g, 1.0))[:, None]
-    fall = np.maximum((size - 2) * np.tan(np.minimum(begin, 1.57)) - g[:, None], 0.5)
-    width = np.minimum(math.pi / 2 - begin, _DEEP / fall)
-    angle = begin + width * (_PLACES + 1) / 2
-    shift = (size - 2) * np.log(np.cos(begin) + 1e-300)
-    bent = np.exp((size - 2) * np.log(np.cos(angle) + 1e-300) - shift) * np.sin(angle) ** 2
-    bent *= np.sinh(np.clip(g[:, None] * np.sin(angle) - epsilon, 0.0, 300.0) / 2)
-    inner = np.log((bent * _SHARES * width).sum(axis=1) + 1e-300) + shift[:, 0]
-    logs = inner - c * x / 2 - k * x * x / 4 + 0.5 * (size - 3) * np.log(x * x - 1) + 2 * np.log(x)
-    dense = np.exp((logs - logs.max()) / 3) + 1e-9
-    filled = np.cumsum(dense * np.gradient(x))
-    places = np.interp(np.arange(1, _CELLS) / _CELLS, filled / filled[-1], x)
-    # What grows fast is not left to one long chord at the end.
-    end = float(places[-1])
-    beyond = [end + (end - first) * (2.0**i - 1) / 8 for i in range(1, 12)]
-    found = {first, *places.tolist(), *(place for place in beyond if place < last)}
-    return sorted(found - {1.0, last})
-
-
-_PLACES, _SHARES = np.polynomial.legendre.leggauss(24)
-
-
-def _over_y(g: arb, k: arb, size: int, epsilon: arb, *, closely: bool) -> tuple[arb, arb]:
-    """What tells neighbours apart, over y: from above; and y^2 times it, from below."""
-    if g <= epsilon:
-        return arb(0), arb(0)
-    if not g > epsilon:
-        raise CertificateError("an integral of a decay cannot be bounded")
-    begin, end = (epsilon / g).asin(), arb.pi() / 2
-    # Beyond ``middle`` the cosine's power is so small that a crude bound is enough.
-    a = float(begin)
-    fall = (size - 2) * math.tan(min(a, 1.57)) - float(g)
-    far = a + (_DEEP / fall if fall > 0 else 2.0)
-    rest = arb(0)
-    if far < 1.5:
-        middle = arb(far)
-        rest = (g / 2).exp() * middle.cos() ** (size - 2) * (end - middle)
-        end = middle
-    half, e, k_ = acb(g) / 2, acb(epsilon), acb(k) / 4
-
-    def at(angle: acb, _: bool) -> acb:
-        y = angle.sin()
-        told = (half * y).exp() - (e - half * y).exp()
-        return told * (-k_ * y * y).exp() * angle.cos() ** (size - 2)
-
-    width = float(end) - a
-    peak = a + min(width / 2, 2.0 / fall if fall > 0 else width / 2)
-    told = _integral(at, [begin, end], peak)
-    if closely:
-        return told + rest, _integral(lambda z, _: at(z, _) * z.sin() ** 2, [begin, end], peak)
-    return told + rest, told * (epsilon / g) ** 2
-
-
-def decay_loss_up(law: Decay, norm: str, size: int, power: int) -> Fraction:
-    """The expected sum of |z_i|^power of a decay, from above, in sensitivities."""
-    _check_decay(law, size)
-    with _precision():
-        c, k = _ball(law.c), _ball(law.k)
-        reach = _far(law.c, law.k, size)
-        whole = _mass(c, k, size, 0, reach)
-        beyond = _tail(c, k, size + power, reach)
-        mean = (_mass(c, k, size, power, reach) + beyond) / whole
-        # Rounded up to the grid, the norm falls off faster: F is above the density, by e^s at most.
-        step = 1 / _ball(law.fine)
-        slack = step * (c + k * (2 * _ball(reach) + step))
-        mean *= slack.exp() / (1 - beyond / whole)
-        step_up = Fraction(1, law.fine)
-        return _up(_rounded(mean * _factor(norm, size, power), size, power, step_up))
+    half = ball(Fraction(size, 2))
+    return size * (half.lgamma() - (half + ball(Fraction(1, 2))).lgamma()).exp() / arb.pi().sqrt()

@@ -152,6 +152,7 @@ class Tabulated(Law):
     :param width: over which the chances vary
     :param atom: chance of exactly 0, besides
     :param integer: whether the noise is a lattice point, and the step 1
+    :param spike: chance of a uniform place within so far from 0, and how far, besides
     """
 
     chances: Floats
@@ -159,6 +160,7 @@ class Tabulated(Law):
     width: float
     atom: float = 0.0
     integer: bool = False
+    spike: tuple[float, float] = (0.0, 0.0)
 
     @property
     def spread(self) -> float:
@@ -182,7 +184,9 @@ class Tabulated(Law):
             place = np.clip(np.floor(at) + radius + 1, 0, len(self.chances)).astype(int)
             return np.asarray(self._below[place])
         edges = (np.arange(len(self.chances) + 1) - radius - 0.5) * self.step
-        return np.asarray(np.interp(at, edges, self._below) + (at >= 0) * self.atom)
+        below = np.interp(at, edges, self._below) + (at >= 0) * self.atom
+        chance, far = self.spike
+        return np.asarray(below + (chance * np.interp(at, [-far, far], [0, 1]) if chance else 0.0))
 
     def rounded(self) -> Tabulated:
         """Real noise rounded to integers; as it is, where there are too many of them to list."""
@@ -198,4 +202,6 @@ class Tabulated(Law):
         if not self.integer:
             points = points + (np.arange(_PARTS) + 0.5) / _PARTS - 0.5
         costs = loss.values(points * self.step * unit).mean(axis=1)
-        return float((self.chances * costs).sum()) + self.atom * loss(0.0)
+        chance, far = self.spike
+        inner = loss.values((2 * np.arange(_PARTS) + 1 - _PARTS) / _PARTS * far * unit).mean()
+        return float((self.chances * costs).sum()) + self.atom * loss(0.0) + chance * float(inner)

@@ -43,6 +43,8 @@ from opendp._lib import (
 )
 from opendp.typing import RuntimeType
 
+from opendp_optimal.measure._handover import lazy_frame
+
 NUMBERS = frozenset(ATOM_MAP) & {
     *("f32", "f64", "i8", "i16", "i32", "i64", "u8", "u32", "u64", "usize")
 }
@@ -233,6 +235,32 @@ def callback(function: Callable[[Any], Any], result: RuntimeType | str) -> Any:
     def serve(argument: int) -> int:
         value = c_to_py(ctypes.cast(argument, _Borrowed))
         answer = py_to_c(function(value), c_type=AnyObjectPtr, type_name=kind)
+        packed: int = _result_ok(addressof(answer.contents))
+        answer.__class__ = _Given  # OpenDP's now; until here it would be freed, and packed lost
+        return packed
+
+    return _callback(serve)
+
+
+def frame_callback(function: Callable[[Any], Any], result: RuntimeType | str) -> Any:
+    """Return what OpenDP takes in place of a Python function of a Polars LazyFrame.
+
+    OpenDP's own conversion makes a Python number of every byte of the frame.
+
+    :param function: takes a LazyFrame.
+    :param result: OpenDP's name of the type it returns.
+    """
+    kind = RuntimeType.parse(result) if isinstance(result, str) else result
+
+    def serve(argument: int) -> int:
+        taken = _object_as_slice(argument)
+        if taken.tag != _OK:
+            raise RuntimeError("OpenDP could not hand over a frame")
+        handle = taken.ok
+        given = FfiSlice.from_address(handle)
+        state = ctypes.string_at(given.ptr, given.len)
+        _slice_free(handle)
+        answer = py_to_c(function(lazy_frame(state)), c_type=AnyObjectPtr, type_name=kind)
         packed: int = _result_ok(addressof(answer.contents))
         answer.__class__ = _Given  # OpenDP's now; until here it would be freed, and packed lost
         return packed

@@ -13,7 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 from opendp._convert import py_to_c
-from opendp._internal import _make_measurement, _make_transformation, _new_pure_function
+from opendp._internal import (
+    _extrinsic_distance,
+    _extrinsic_domain,
+    _make_measurement,
+    _make_transformation,
+    _new_pure_function,
+)
 from opendp._lib import AnyObjectPtr
 from opendp.context import PartialChain, constructors
 from opendp.domains import domain_carrier_type
@@ -25,7 +31,12 @@ from opendp.typing import _ELEMENTARY_TYPES
 
 from opendp_optimal.lazy import Late
 from opendp_optimal.measure import dp
-from opendp_optimal.measure._callback import NUMBERS, callback, number_callback
+from opendp_optimal.measure._callback import (
+    NUMBERS,
+    callback,
+    frame_callback,
+    number_callback,
+)
 from opendp_optimal.measure.facts import Facts, remember
 
 __all__ = [
@@ -39,8 +50,11 @@ __all__ = [
     "introduce",
     "make_measurement",
     "make_transformation",
+    "new_domain",
+    "new_metric",
     "new_profile",
     "partial",
+    "plan_of",
     "postprocess",
     "require_features",
 ]
@@ -134,11 +148,12 @@ def make_measurement(
         the measure are known. Without it a ledger cannot tell that a question was asked before.
     """
     number = {carrier := str(input_domain.carrier_type), TO} <= NUMBERS
+    general = frame_callback if carrier == "LazyFrame" else callback
     made = _make_measurement(
         input_domain,
         input_metric,
         output_measure,
-        number_callback(function, carrier, TO) if number else callback(function, TO),
+        number_callback(function, carrier, TO) if number else general(function, TO),
         callback(privacy_map, measure_distance_type(output_measure)),
         TO=TO,
     )
@@ -159,15 +174,38 @@ def make_transformation(
 
     :param record: text that identifies it, the constructor with every parameter.
     """
+    general = frame_callback if str(input_domain.carrier_type) == "LazyFrame" else callback
     made = _make_transformation(
         input_domain,
         input_metric,
         output_domain,
         output_metric,
-        callback(function, domain_carrier_type(output_domain)),
+        general(function, domain_carrier_type(output_domain)),
         callback(stability_map, metric_distance_type(output_metric)),
     )
     return remember(made, Facts(record))
+
+
+def new_domain(identifier: str, member: Callable[[Any], bool], descriptor: Any = None) -> dp.Domain:
+    """A domain of Python objects; domains are equal if their texts are.
+
+    :param identifier: what is in it
+    :param member: whether an object is
+    :param descriptor: a value that says more, whose ``repr`` tells it from any other: OpenDP does
+        not compare descriptors, so its text becomes part of the domain's
+    """
+    text = identifier if descriptor is None else f"{identifier}({descriptor!r})"
+    made: dp.Domain = _extrinsic_domain(text, callback(member, "bool"), descriptor)
+    return made
+
+
+def new_metric(identifier: str) -> dp.Metric:
+    """A metric on Python objects; metrics of equal identifiers are equal.
+
+    :param identifier: text that says how objects are compared
+    """
+    made: dp.Metric = _extrinsic_distance(identifier)
+    return made
 
 
 def new_profile(curve: Callable[[float], float]) -> Any:
@@ -211,6 +249,11 @@ def inner_query(query: Any) -> dp.Query | None:
     # Past LazyFrameQuery's own attribute lookup, which builds Polars plans.
     inner: dp.Query = object.__getattribute__(query, "_query")
     return inner
+
+
+def plan_of(query: Any) -> Any:
+    """Return the Polars plan of a query on a LazyFrame context; it holds no data."""
+    return object.__getattribute__(query, "polars_plan")
 
 
 def asked_of(query: dp.Query) -> tuple[Any, Any]:

@@ -30,8 +30,10 @@ from opendp_optimal.measure.space import space_of
 from opendp_optimal.measure.vector import VectorGuarantee
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_EPSILON
 
-__all__ = ["concentrated_noise", "pure_epsilon"]
+__all__ = ["KINDS", "concentrated_noise", "pure_epsilon"]
 
+KINDS = ("gaussian", "laplace", "table")
+"""Of noise under zCDP."""
 _WORTH = 1.02
 """A table is solved where a staircase of its epsilon is not worse than this by much."""
 
@@ -54,6 +56,7 @@ def concentrated_noise(
     output_measure: dp.Measure,
     pure: Callable[[Any], dp.Measurement],
     loss: Loss,
+    only: str | None = None,
 ) -> dp.Measurement:
     """Make the measurement of least expected loss for a zCDP target.
 
@@ -64,6 +67,7 @@ def concentrated_noise(
     :param output_measure: zCDP, or approximate zCDP
     :param pure: makes a measurement from a table, for an epsilon or a pair
     :param loss: what to minimise
+    :param only: the kind of noise to take, one of :data:`KINDS`; the best of all by default
     """
     space = space_of(input_domain, input_metric)
     rho, delta = _target(d_out, output_measure)
@@ -86,16 +90,24 @@ def concentrated_noise(
             )
         )
 
-    offer(gaussian_for_rho)
-    if not space.vector or space.size == 1:
+    single = not space.vector or space.size == 1
+    if only in (None, "gaussian"):
+        offer(gaussian_for_rho)
+    if only in (None, "laplace") and single:
         offer(laplace_for_rho)
+    elif only == "laplace":
+        refused.append(f"input_domain ({input_domain}) must hold single numbers for Laplace noise")
     best = min((value for value, _ in candidates), default=math.inf)
     epsilon = pure_epsilon(rho)
-    if epsilon >= MIN_EPSILON:
+    if only not in (None, "table"):
+        pass
+    elif epsilon < MIN_EPSILON:
+        refused.append(f"d_out ({d_out!r}) must be larger: {MIN_EPSILON} is the least epsilon")
+    else:
         epsilon = min(epsilon, MAX_EPSILON)
         unit = float(space.distance(d_in))
         about = expected_loss("staircase", epsilon, 0.0, loss, unit=unit)
-        if space.integer or delta > 0 or about <= _WORTH * best:
+        if only or space.integer or delta > 0 or about <= _WORTH * best:
             try:
                 table = pure((epsilon, delta) if delta else epsilon)
             except ValueError as error:

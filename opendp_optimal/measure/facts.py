@@ -81,5 +81,7 @@ def digest_of(table: NoiseTable) -> str:
     """What a table draws and was asked for, as a digest."""
     tail = table.tail
     ends = None if tail is None else (tail.weight, tail.again, tail.weights.tolist())
-    drawn = (table.problem.fingerprint, table.cells, table.atom, table.weights.tolist(), ends)
-    return hashlib.sha256(repr(drawn).encode()).hexdigest()
+    drawn = [table.problem.fingerprint, table.cells, table.atom, table.weights.tolist(), ends]
+    if table.spike is not None:
+        drawn += [table.spike.weight, table.spike.parts]
+    return hashlib.sha256(repr(tuple(drawn)).encode()).hexdigest()

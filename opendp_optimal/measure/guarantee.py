@@ -66,7 +66,7 @@ class Design:
         if copies == 1:
             return epsilon, delta
         sum_delta = Fraction(delta) * (
-            _geometric_up(epsilon, copies) if self.argument == "steps" else copies
+            geometric_up(epsilon, copies) if self.argument == "steps" else copies
         )
         return float_up(copies * Fraction(epsilon)), min(1.0, float_up(sum_delta))
 
@@ -110,7 +110,7 @@ def design_for(
     if space.integer and space.norm != "linf":
         count = space.unit_steps(d_in)
         each = float_down(Fraction(epsilon) / count)
-        sum_up = _geometric_up(each, count)
+        sum_up = geometric_up(each, count)
         return Design("steps", each, float_down(Fraction(delta) / sum_up), Fraction(1), count)
     return Design(
         "composition",
@@ -170,7 +170,7 @@ def proved(space: Space, d_in: Any, changed: int) -> bool:
     return bound is not None and bound <= changed
 
 
-def _geometric_up(epsilon: float, count: int) -> Fraction:
+def geometric_up(epsilon: float, count: int) -> Fraction:
     """Return an upper bound on the sum of exp(i * epsilon) over i < count."""
     one = 1 << BITS
     total = float_up(count * Fraction(epsilon))
@@ -245,13 +245,8 @@ class Guarantee:
 
     def law(self) -> Tabulated:
         """The distribution of the noise on each number."""
-        table = self.table
-        whole = table.kind == "integer"
-        unit = 1.0 if whole else float(self.design.sensitivity)
-        cell = 1.0 if whole else unit / table.cells
-        width = unit / table.epsilon if whole else unit * min(1.0, 1.0 / table.epsilon)
-        law = Tabulated(table.chances(), cell, width, table.atom / table.total, whole)
-        return law.rounded() if self.space.integer and not whole else law
+        law = self.table.law(float(self.design.sensitivity))
+        return law.rounded() if self.space.integer and not law.integer else law
 
     def _moved(self, d_in: Any) -> tuple[Any, int, int]:
         """Return the table's shift at a distance, the releases or steps, and the hops of those."""
@@ -286,7 +281,7 @@ def group(epsilon: float, delta: float, hops: int) -> tuple[float, float]:
     """
     if hops == 1:
         return epsilon, delta
-    total = float_up(Fraction(delta) * _geometric_up(epsilon, hops)) if delta else 0.0
+    total = float_up(Fraction(delta) * geometric_up(epsilon, hops)) if delta else 0.0
     return float_up(hops * Fraction(epsilon)), min(1.0, total)
 
 

@@ -8,13 +8,16 @@ the same map.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import opendp.combinators
 import opendp.measurements
 from opendp.core import measurement_map
 
+from opendp_optimal.budget.accountant import total_curve
 from opendp_optimal.budget.events import Approximate, Event, Gaussian, Profile
 from opendp_optimal.budget.theorems import (
     DiscreteGaussianDelta,
@@ -35,6 +38,8 @@ _MODERATE = 100.0
 _LARGEST = 1e4
 _WIDEST = 4096.0
 """Wider discrete Gaussian noise is priced by its rho alone."""
+_FARTHEST = 4
+"""Vectors of integers that move farther are priced by their rho alone: there are too many moves."""
 _LAPLACE = ("make_laplace", "make_geometric")
 NATIVE = (*_LAPLACE, "make_gaussian")
 """The constructors whose noise has a curve here."""
@@ -65,8 +70,13 @@ def native_event(name: str, given: dict[str, Any], price: float, d_in: Any) -> E
         return None
     if carrier in FINEST:
         return _fine_gaussian(price, math.ldexp(1.0, exponent) / scale)
-    if element is domain and isinstance(d_in, int) and exponent == 0:
+    if exponent != 0:
+        return None
+    if element is domain and isinstance(d_in, int):
         return _discrete_gaussian(price, float(scale), d_in)
+    if element is not domain and isinstance(d_in, int | float) and 1 <= d_in <= _FARTHEST:
+        size = getattr(domain, "size", None)
+        return _gaussian_vector(price, float(scale), math.floor(Fraction(d_in) ** 2), size)
     return None
 
 
@@ -102,6 +112,61 @@ def _discrete_gaussian(price: float, scale: float, d_in: int) -> Profile | None:
 
     epsilon = price + 2 * math.sqrt(price * math.log(1e10))
     return Profile(epsilon, curve(epsilon), "discrete gaussian", (scale, d_in), curve)
+
+
+@lru_cache(maxsize=64)
+def _gaussian_vector(price: float, scale: float, square: int, size: int | None) -> Profile | None:
+    """Discrete Gaussian noise on integers that move by a vector of at most a squared length.
+
+    Each number has noise of its own, so a move costs what its parts cost one after the other, and
+    the curve is the largest of all moves. One that goes on in another number, or farther in one,
+    costs no less: an answer can be left out, and of log-concave noise the chance of each half-line
+    grows with the move. So those alone count that cannot go on.
+    """
+    one = _discrete_gaussian(price, scale, math.isqrt(square))
+    if one is None or square == 1 or size == 1:
+        return one
+    # A smaller move is never beyond what is known of a larger one.
+    moves = [
+        _discrete_gaussian((move / scale) ** 2 / 2 * (1 + 1e-12), scale, move)
+        for move in range(1, math.isqrt(square) + 1)
+    ]
+    deltas = [
+        total_curve(each for move in parts if (each := moves[move - 1]) is not None)
+        for parts in farthest_moves(square, size or square)
+    ]
+
+    def curve(epsilon: float) -> float:
+        worst = max(delta(epsilon) for delta in deltas)
+        return min(worst, concentrated_delta(price, epsilon))
+
+    return Profile(one.epsilon, curve(one.epsilon), "gaussian vector", (scale, square, size), curve)
+
+
+def farthest_moves(square: int, size: int) -> list[tuple[int, ...]]:
+    """Return the moves of so many integers within a squared length that cannot go farther.
+
+    :param square: the largest sum of squares
+    :param size: how many integers there are
+
+    >>> farthest_moves(5, 5)
+    [(2, 1), (1, 1, 1, 1, 1)]
+    >>> farthest_moves(5, 2)
+    [(2, 1)]
+    """
+
+    def moves(left: int, most: int, room: int) -> Iterator[tuple[int, ...]]:
+        yield ()
+        for part in range(min(most, math.isqrt(left)), 0, -1):
+            if room:
+                yield from ((part, *rest) for rest in moves(left - part * part, part, room - 1))
+
+    def ends(parts: tuple[int, ...]) -> bool:
+        left = square - sum(part * part for part in parts)
+        longer = len(parts) < size and left >= 1
+        return not longer and all(left < 2 * part + 1 for part in parts)
+
+    return sorted((parts for parts in moves(square, square, size) if ends(parts)), reverse=True)
 
 
 def remade(name: str, given: dict[str, Any]) -> dp.Measurement:

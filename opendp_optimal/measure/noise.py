@@ -16,7 +16,7 @@ from opendp_optimal.measure._opendp import (
     require_features,
 )
 from opendp_optimal.measure.anatomy import spaces
-from opendp_optimal.measure.concentrated import concentrated_noise
+from opendp_optimal.measure.concentrated import KINDS, concentrated_noise
 from opendp_optimal.measure.facts import Facts, digest_of, record_text, remember
 from opendp_optimal.measure.guarantee import (
     Design,
@@ -32,7 +32,14 @@ from opendp_optimal.search import noise as engine
 from opendp_optimal.search.sizing import integer_sensitivity
 from opendp_optimal.table import NoiseTable
 
-__all__ = ["make_optimal", "make_optimal_noise", "noise_measurement", "then_optimal_noise"]
+__all__ = [
+    "best_guarantee",
+    "make_concentrated_noise",
+    "make_optimal",
+    "make_optimal_noise",
+    "noise_measurement",
+    "then_optimal_noise",
+]
 
 LossLike = str | Loss | Callable[[float], float]
 
@@ -132,6 +139,30 @@ def make_optimal_noise(
     ):
         raise ValueError(f"output_measure ({output_measure}) must go with d_out ({d_out!r})")
     epsilon, delta = target_of(d_out)
+    best = best_guarantee(space, d_in, epsilon, delta, loss, gap, changed, cache, d_out)
+    if isinstance(best, VectorGuarantee):
+        record = record_text("make_optimal_noise", best.power, d_in, d_out)
+    else:
+        asked = best.table.problem.fingerprint
+        record = record_text("make_optimal_noise", asked, d_in, d_out, changed)
+    return _measurement(input_domain, input_metric, best, d_out, record, profile=profile)
+
+
+def best_guarantee(
+    space: Space,
+    d_in: Any,
+    epsilon: float,
+    delta: float,
+    loss: LossLike,
+    gap: float,
+    changed: int | None = None,
+    cache: bool = True,
+    d_out: Any = None,
+) -> Guarantee | VectorGuarantee:
+    """The noise of least expected loss for a space, and why it is private.
+
+    :param d_out: as it was given, for messages
+    """
     if space.vector:
         parsed = parse(loss)
 
@@ -141,18 +172,66 @@ def make_optimal_noise(
 
         best = vector_guarantee(space, d_in, epsilon, delta, parsed, changed, cache, scalar)
         if best is not None:
-            record = record_text("make_optimal_noise", best.power, d_in, d_out)
-            return _measurement(input_domain, input_metric, best, d_out, record, profile=profile)
+            return best
     design = design_for(space, d_in, epsilon, delta, changed)
     try:
         table = _table(space, design, loss, gap, cache)
     except ValueError as error:
         if design.copies == 1:
             raise
-        raise ValueError(f"d_out ({d_out!r}) divided by {design.copies}: {error}") from error
-    guarantee = _guarantee(space, table, d_in, (epsilon, delta), changed)
-    record = record_text("make_optimal_noise", table.problem.fingerprint, d_in, d_out, changed)
-    return _measurement(input_domain, input_metric, guarantee, d_out, record, profile=profile)
+        given = (epsilon, delta) if d_out is None else d_out
+        raise ValueError(f"d_out ({given!r}) divided by {design.copies}: {error}") from error
+    return _guarantee(space, table, d_in, (epsilon, delta), changed)
+
+
+def make_concentrated_noise(
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    d_in: float,
+    d_out: float | tuple[float, float],
+    kind: str,
+    *,
+    loss: LossLike = "l1",
+    gap: float = 1e-3,
+    cache: bool = True,
+) -> dp.Measurement:
+    """Make a measurement that adds noise of one kind at its own price under zCDP.
+
+    ``make_optimal_noise`` with this measure of privacy takes the best of the kinds.
+
+    :param input_domain: domain of the data; floats must exclude NaN
+    :param input_metric: as for :func:`make_optimal_noise`
+    :param d_in: the largest distance between neighbours
+    :param d_out: a rho, or ``(rho, delta)`` under approximate zCDP
+    :param kind: "gaussian"; "laplace" for single numbers; "table": a pure table of the epsilon
+        that costs rho, with a delta one that fails so rarely
+    :param loss: what a table minimises
+    :param gap: the largest acceptable certified gap of a table
+    :param cache: whether solved tables are kept on disk
+    :raises ValueError: naming the argument that has no sense
+
+    >>> import opendp.prelude as dp
+    >>> dp.enable_features("contrib")
+    >>> space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    >>> make_concentrated_noise(*space, 1.0, 2.0, "laplace").map(1.0) <= 2.0
+    True
+    """
+    require_features("contrib")
+    if kind not in KINDS:
+        raise ValueError(f"kind ({kind!r}) must be {', '.join(KINDS)}")
+    inner = dp.zero_concentrated_divergence()
+    return concentrated_noise(
+        input_domain,
+        input_metric,
+        d_in,
+        d_out,
+        dp.approximate(inner) if isinstance(d_out, tuple) else inner,
+        lambda pure: make_optimal_noise(
+            input_domain, input_metric, d_in, pure, loss=loss, gap=gap, cache=cache
+        ),
+        parse(loss),
+        only=kind,
+    )
 
 
 def _price_of(

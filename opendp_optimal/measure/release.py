@@ -80,7 +80,8 @@ def grid_for(space: Space, table: NoiseTable, sensitivity: Fraction) -> Grid:
     if table.kind == "integer":
         return Grid(0, 0, 1, table.cells)
     # The coarsest power of two with RESOLUTION steps in a cell.
-    target = sensitivity / (table.cells * RESOLUTION)
+    parts = 1 if table.spike is None else table.spike.parts
+    target = sensitivity / (table.cells * parts * RESOLUTION)
     bits = target.denominator.bit_length() - target.numerator.bit_length()
     while Fraction(2) ** -bits > target:
         bits += 1

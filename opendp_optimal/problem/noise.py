@@ -126,11 +126,6 @@ class NoiseProblem(Problem):
             return min(flat / self.epsilon, 4 * end)
         return min(self.loss.lean / self.epsilon, max(end, math.log(1e3) / self.epsilon))
 
-    def radii(self, cells: int) -> tuple[int, int]:
-        """The same as numbers of lattice cells."""
-        mass, prices = self.reaches
-        return math.ceil(cells * mass) + 1, math.ceil(cells * prices) + 1
-
     def cost(self, cells: int, radius: int) -> LatticeCost:
         """Exact costs on the lattice with so many cells per sensitivity (or on the integers).
 

@@ -60,6 +60,11 @@ class RadialProblem(Problem):
         """Of the loss: 1 or 2."""
         return int(self.loss.power)
 
+    @property
+    def has_bound(self) -> bool:
+        """Whether a bound below every additive noise can be proved: lengths alone count."""
+        return self.norm == "l2" and self.power == 2 and self.size >= 2
+
     @cached_property
     def kind(self) -> str:
         """ "real" or "integer"."""

@@ -18,49 +18,45 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from opendp_optimal.certify.endless import PureTail, prove_pure
 from opendp_optimal.certify.noise import (
     TOTAL,
     DualCertificate,
-    delta_units,
     no_prices,
     prove_bound,
 )
-from opendp_optimal.checks import whole
 from opendp_optimal.errors import CertificateError, SolverError
-from opendp_optimal.known.real import truncated_laplace_radius
-from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.model.noise import (
     Floats,
     LatticeProgram,
     LatticeSolution,
     floats,
     program_below,
+    radii,
 )
 from opendp_optimal.model.work import Work
 from opendp_optimal.problem.noise import NoiseProblem, support_radius
-from opendp_optimal.round.noise import private_weights, round_prices, round_weights
+from opendp_optimal.round.noise import private_weights, round_prices
+from opendp_optimal.search import spiked
 from opendp_optimal.search.sizing import (
     LARGE_EPSILON,
     aligned,
+    cell_range,
     fine_cells,
-    first_cells,
-    most_cells,
     seconds,
 )
+from opendp_optimal.search.spiked import Spiked
 from opendp_optimal.search.stairs import (
     best_top,
-    decaying,
     least_delta,
     outward,
-    staircase,
-    truncation_radius,
+    spare_units,
+    truncated,
     whole_staircase,
 )
 from opendp_optimal.table.noise import MOST_CELLS, NoiseTable
@@ -69,23 +65,21 @@ Progress = Callable[[str], None]
 Integers = NDArray[np.int64]
 N = TypeVar("N", np.float64, np.int64)
 
-_MARGINS = tuple(2.0**-power for power in (40, 30, 20, 14, 10, 7, 4))
-"""Parts of epsilon that a closed form may leave unused, for what rounding to integers adds."""
-_FINEST, _FINEST_SAMPLED, _NARROW = 4096, 512, 16.0
-"""Cells of closed forms, at most; beyond this epsilon the highest step is narrower than they are,
-and the finest lattice of all is used."""
+_FINEST_SAMPLED = 512
+"""Cells of closed forms for a user's own loss, at most."""
+_WORTH = 1e-4
+"""From this delta on, what a truncated staircase leaves of it is worth a point mass at 0."""
+_ATOMS, _LONG = 3, 20
+"""How often the point mass is corrected for what it takes from the last step; and a power of two:
+of delta, a staircase that is longer than it must be uses one in so many."""
 _SHORT = 4
 """Units by which a point of a law may fall short once it is rounded."""
 _MOST_REPAIRED = 10_000_000
 """Points times shifts of laws that are rounded and repaired: the exact check takes its time."""
-_LONGER = 1e-5
-"""From this part of epsilon on, leaving it unused makes the noise longer."""
 _BLOCK_FALL = 2.0**-8
 _LONGEST_BLOCK = 16_384
 _MOST_PRICES = 500_000
-_MOST_POINTS = 20_000
-"""Of truncated Laplace noise."""
-_MOST_WEIGHTS = 400_000
+_MOST_WEIGHTS = 100_000
 """Of a truncated staircase whose lattice is not given."""
 _LONGEST_COST = 1 << 16
 """Points that the highest step is chosen with: where epsilon is small it hardly matters."""
@@ -102,12 +96,14 @@ def pure_table(
     progress: Progress,
     tiny: float,
     work: Work,
+    slower: float,
 ) -> NoiseTable:
     """The staircase of least loss, certified.
 
     :param run: solves a lattice programme, for the prices
     :param tiny: the delta of that programme, within the accuracy of the solver
     :param work: what may be done
+    :param slower: how much longer the solver takes than the interior-point method
     """
     if not problem.loss.endless:
         raise ValueError(
@@ -116,17 +112,17 @@ def pure_table(
         )
     close = replace(problem, delta=tiny)
     fixed = problem.integer_sensitivity
-    limit = fixed or most_cells(close, 2 * work.left)  # one of two programmes
-    count = fixed or min(limit, first_cells(close, gap))
+    # Twice the work: it is one of two programmes.
+    count, limit = (fixed, fixed) if fixed else cell_range(close, gap, 2 * work.left)
     best: NoiseTable | None = None
     while True:
         progress(f"{count} cells per sensitivity")
         on = fixed or aligned(close, count)[1]
-        dual = _prices(close, on, run, work)
+        dual = _prices(close, on, run, 2 * work.left / slower)
         if dual is None and best is not None:
             return best
         prices = dual or one_shift(close, fixed or 1)
-        table = _staircase_table(problem, fixed or _fine(problem, count), prices)
+        table = _staircase_table(problem, fixed or fine_cells(problem, count), prices)
         if table.gap <= gap or count >= limit or dual is None:
             return table
         best = table
@@ -136,12 +132,12 @@ def pure_table(
 
 
 def _prices(
-    close: NoiseProblem, cells: int, run: Callable[[LatticeProgram], LatticeSolution], work: Work
+    close: NoiseProblem, cells: int, run: Callable[[LatticeProgram], LatticeSolution], most: float
 ) -> DualCertificate | None:
     """Prices that a solver finds; None where it finds none, or would take too long."""
-    _, radius = close.radii(cells)
-    most = _MOST_TERMS * (1 if close.epsilon < _SMALL_EPSILON else 10)
-    if cells * (radius + cells) > most or seconds(close, cells) > 2 * work.left:
+    _, radius = radii(close, cells)
+    terms = _MOST_TERMS * (1 if close.epsilon < _SMALL_EPSILON else 10)
+    if cells * (radius + cells) > terms or seconds(close, cells)[0] > most:
         return None
     try:
         return priced(close, run(program_below(close, cells)), cells)
@@ -175,14 +171,11 @@ def priced(
     )
 
 
-def _fine(problem: NoiseProblem, cells: int) -> int:
-    """Enough cells for the highest step to have its best width."""
-    step = 8 * (1 + math.exp(min(problem.epsilon, 30.0) / 2))
-    finest = MOST_CELLS if problem.epsilon > LARGE_EPSILON else 2048
-    return max(cells, min(finest, math.ceil(step)))
-
-
 def _staircase_table(problem: NoiseProblem, cells: int, dual: DualCertificate) -> NoiseTable:
+    if (where := spiked.layout(problem)) is not None:
+        found = spiked.endless(problem, *_block(problem.epsilon, where[0], 1 - 2.0**-50))
+        if found is not None:
+            return _spiked_table(problem, found, dual)
     reach = cells * min(4000, math.ceil(12 / problem.epsilon) + 2, max(3, _LONGEST_COST // cells))
     cost = problem.cost(cells, reach)
     top = best_top(problem.epsilon, cells, floats(cost.upper, cost.denominator), reach)
@@ -197,6 +190,11 @@ def _staircase_table(problem: NoiseProblem, cells: int, dual: DualCertificate) -
         except CertificateError:
             continue
     raise CertificateError("no staircase of integers is private")
+
+
+def _spiked_table(problem: NoiseProblem, found: Spiked, dual: DualCertificate) -> NoiseTable:
+    drawn = (found.cells, found.weights, found.atom)
+    return NoiseTable.rounded(problem, *drawn, dual, tail=found.tail, spike=found.spike)
 
 
 def _head(epsilon: float, cells: int, top: int, shrink: float) -> tuple[np.ndarray, int]:
@@ -223,113 +221,6 @@ def _block(epsilon: float, cells: int, shrink: float) -> tuple[np.ndarray, int]:
     return np.array(block, np.int64), TOTAL - sum(block)
 
 
-def certified_noise(
-    epsilon: float,
-    delta: float,
-    masses: ArrayLike,
-    *,
-    cells: int,
-    loss: str | Loss | Callable[[float], float] = "l1",
-) -> NoiseTable:
-    """Noise with given masses as a certified table: rounded to integers, repaired, proved private.
-
-    Rounding may cost a little of delta. It is repaired by mixing in up to a thousandth of truncated
-    Laplace noise, which may reach one sensitivity farther than the masses. The table's lower bound
-    is that of the loss: nothing is claimed about how good the noise is.
-
-    :param epsilon: privacy parameter; the guarantee holds for exactly this float
-    :param delta: privacy parameter, above 0: noise that ends is not private without
-    :param masses: of the lattice points -radius..radius, in any unit
-    :param cells: lattice points per unit of sensitivity
-    :param loss: what the table's expected loss is of
-    :raises CertificateError: if the masses are farther from private than rounding explains
-
-    >>> fall = [0.5 ** abs(i) for i in range(-8, 9)]
-    >>> table = certified_noise(1.0, 0.01, fall, cells=1)
-    >>> table.verify()
-    >>> round(table.upper, 3)
-    1.394
-    """
-    problem = NoiseProblem(epsilon=epsilon, delta=delta, loss=loss_of(loss))
-    if problem.delta == 0:
-        raise ValueError(
-            f"delta ({delta!r}) must be above 0: noise that ends is not private without"
-        )
-    cells = whole("cells", cells, most=MOST_CELLS)
-    law = _law(masses)
-    for more in (0, cells):
-        radius = len(law) // 2 + more
-        try:
-            weights, atom = private_weights(
-                np.pad(law, more),
-                0.0,
-                decaying(problem.epsilon, cells, radius),
-                cells=cells,
-                epsilon=problem.epsilon,
-                delta=problem.delta,
-            )
-        except CertificateError:
-            continue
-        return NoiseTable.rounded(problem, cells, weights, atom, no_prices(cells))
-    rounded, _ = round_weights(law, 0.0)
-    needed = delta_units(rounded, 0, cells, problem.epsilon, Fraction(cells)) / TOTAL
-    raise CertificateError(
-        f"masses need a delta of {float(needed):.6g} at epsilon ({epsilon}) with {cells} cells per "
-        f"sensitivity, more than delta ({delta}) and than rounding explains"
-    )
-
-
-def _law(masses: ArrayLike) -> Floats:
-    """Masses, checked, in units of their sum."""
-    try:
-        law = np.array(masses, dtype=float)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError("masses must be numbers") from None
-    if law.ndim != 1 or len(law) % 2 != 1:
-        raise ValueError(f"masses (of shape {law.shape}) must be an odd number: of -radius..radius")
-    if not np.all(np.isfinite(law)) or law.min() < 0 or law.max() == 0:
-        raise ValueError("masses must be finite, not negative and not all 0")
-    law = law / law.max()
-    return np.asarray(law / law.sum())
-
-
-@lru_cache(maxsize=64)
-def truncated_laplace(epsilon: float, delta: float) -> NoiseTable:
-    """Truncated Laplace noise (Geng, Ding, Guo and Kumar 2020) at sensitivity 1, certified.
-
-    Its lower bound is 0: nothing is claimed about how good it is.
-
-    :param epsilon: privacy parameter; the guarantee holds for exactly this float
-    :param delta: privacy parameter, above 0
-    :raises ValueError: if delta is 0: then there is nothing to truncate
-
-    >>> round(truncated_laplace(1.0, 0.1).upper, 3)  # the paper's closed form: 0.7368
-    0.737
-    """
-    if not NoiseProblem(epsilon=epsilon, delta=delta, loss=loss_of("l1")).delta > 0:
-        raise ValueError(f"delta ({delta!r}) must be above 0 for truncated Laplace noise")
-    length = truncated_laplace_radius(epsilon, delta)
-    cells = int(max(4, min(64 * max(1.0, epsilon), _MOST_POINTS / (2 * length + 2))))
-    for margin in _MARGINS:
-        law = _laplace_masses(epsilon * (1 - margin), delta * (1 - margin), cells)
-        try:
-            return certified_noise(epsilon, delta, law, cells=cells)
-        except CertificateError:
-            continue
-    raise CertificateError("no truncated Laplace noise of integers is private")
-
-
-def _laplace_masses(epsilon: float, delta: float, cells: int) -> Floats:
-    """What the density of truncated Laplace noise has in each cell, each to the last digit."""
-    cut = truncated_laplace_radius(epsilon, delta)
-    radius = math.ceil(cut * cells) + 1
-    starts = np.minimum((np.arange(radius + 1) - 0.5) / cells, cut)
-    starts[0] = 0.0
-    ends = np.minimum((np.arange(radius + 1) + 0.5) / cells, cut)
-    right = np.exp(-epsilon * starts) * -np.expm1(-epsilon * (ends - starts))
-    return np.concatenate([right[:0:-1], [2 * right[0]], right[1:]])
-
-
 def with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTable | None:
     """A truncated staircase on a very fine lattice, if it is better than what was found.
 
@@ -337,15 +228,17 @@ def with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTab
     """
     if best is not None and (problem.support is not None or problem.impossible is not None):
         return best
+    found = spiked.truncated(problem) if problem.epsilon >= LARGE_EPSILON else None
+    if found is not None:
+        prices = _any_prices(problem, found.cells) if best is None else best.dual
+        candidate = _spiked_table(problem, found, prices)
+        return candidate if best is None or candidate.upper < best.upper else best
     tail = min(problem.delta, problem.impossible or 1.0)
-    length = support_radius(problem.epsilon, tail) + 1
-    most = max(1, int(_MOST_WEIGHTS / (2 * length)))
-    finest = _FINEST_SAMPLED if problem.loss.by_samples else _FINEST
+    most = max(1, int(_MOST_WEIGHTS / (2 * problem.reaches[0])))
+    finest = _FINEST_SAMPLED if problem.loss.by_samples else MOST_CELLS
     wanted = fine_cells(problem)
-    if problem.epsilon > _NARROW and not problem.loss.by_samples:
-        finest = wanted = MOST_CELLS
     # The last weights of a step must be integers that delta allows for.
-    few = max(1, int(tail / least_delta(problem.epsilon, 2)))
+    few = max(1, int(tail / least_delta(problem.epsilon, 1)))
     cells = problem.integer_sensitivity or min(finest, wanted, most, few)
     cost = problem.cost(cells, cells * 3)
     values = floats(cost.upper, cost.denominator)
@@ -353,27 +246,20 @@ def with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTab
     edge: float = math.inf
     if problem.support is not None:
         edge = problem.support * cells - 0.5 if problem.kind == "real" else problem.support
-    radius = truncation_radius(problem.epsilon, tail * 0.999, cells, top)
-    long = 2 * min(radius, edge)
-    if long * _SHORT > tail * TOTAL or long * cells > _MOST_REPAIRED:
-        return _of_integers(problem, best, cells, top, edge)
-    radius = 0
-    for margin in _MARGINS:
-        if radius == 0 or margin > _LONGER:
-            used = problem.epsilon * (1 - margin) if radius else problem.epsilon
-            radius = truncation_radius(used, tail * 0.999, cells, top)
-            radius = max(1, int(min(radius, edge)))
-        law = staircase(problem.epsilon * (1 - margin), cells, radius, top)
+    for longer, law in truncated(problem.epsilon, tail * 0.999, cells, top, edge):
+        if len(law) * _SHORT > tail * TOTAL or len(law) * cells > _MOST_REPAIRED:
+            break
         if not (problem.folded or problem.monotone or problem.support is not None):
             law = _cheapest_place(problem, cells, law)
         try:
             weights, atom = private_weights(
                 law, 0.0, law, cells=cells, epsilon=problem.epsilon, delta=problem.delta
             )
-            if best is None:
-                return _with_any_prices(problem, cells, weights, atom)
-            candidate = NoiseTable.rounded(problem, cells, weights, atom, best.dual)
-            return candidate if candidate.upper < best.upper else best
+            candidate = _with(problem, best, cells, weights, atom)
+            best = candidate if best is None or candidate.upper < best.upper else best
+            if longer:
+                return _of_integers(problem, best, cells, top, edge)
+            return _with_atom(problem, best, cells, top, edge)
         except CertificateError:
             continue
     return _of_integers(problem, best, cells, top, edge)
@@ -384,22 +270,57 @@ def _of_integers(
 ) -> NoiseTable | None:
     """The same with a staircase of integers, where rounding one would cost all of delta."""
     tail = min(problem.delta, problem.impossible or 1.0)
-    weights = whole_staircase(problem.epsilon, tail, cells, top, edge)
+    spare = spare_units(tail, cells)
+    weights = whole_staircase(problem.epsilon, spare, cells, top, edge)
     if weights is None:
         return best
     if not (problem.folded or problem.monotone or problem.support is not None):
         weights = _cheapest_place(problem, cells, weights)
     try:
-        if best is None:
-            return _with_any_prices(problem, cells, weights, 0)
-        candidate = NoiseTable.rounded(problem, cells, weights, 0, best.dual)
+        candidate = _with(problem, best, cells, weights, 0)
     except CertificateError:
         return best
-    return candidate if candidate.upper < best.upper else best
+    best = candidate if best is None or candidate.upper < best.upper else best
+    return _with_atom(problem, best, cells, top, edge)
 
 
-def _with_any_prices(problem: NoiseProblem, cells: int, weights: Integers, atom: int) -> NoiseTable:
-    """A table with the prices of the largest shift alone, or without prices if that is better."""
+def _with_atom(
+    problem: NoiseProblem, best: NoiseTable, cells: int, top: int, edge: float
+) -> NoiseTable:
+    """The same with a point mass at 0 of what the shortest staircase leaves of a large delta."""
+    plain = problem.kind == "real" and problem.support is None and problem.impossible is None
+    if not (plain and problem.folded and problem.delta >= _WORTH):
+        return best
+    spare = spare_units(problem.delta, cells)
+    for last in (spare, spare >> _LONG):
+        weights, atom, left = None, 0, 0
+        for _ in range(_ATOMS):
+            atom = left
+            weights = whole_staircase(problem.epsilon, last, cells, top, edge, TOTAL - atom)
+            if weights is None:
+                break
+            last = cells * int(weights[0])
+            left = spare - last
+        try:
+            if weights is not None:
+                candidate = best.with_weights(cells, weights, atom)
+                best = candidate if candidate.upper < best.upper else best
+        except CertificateError:
+            continue
+    return best
+
+
+def _with(
+    problem: NoiseProblem, best: NoiseTable | None, cells: int, weights: Integers, atom: int
+) -> NoiseTable:
+    """Weights with the prices of the best table, or with any."""
+    if best is not None:
+        return best.with_weights(cells, weights, atom)
+    return NoiseTable.rounded(problem, cells, weights, atom, _any_prices(problem, cells))
+
+
+def _any_prices(problem: NoiseProblem, cells: int) -> DualCertificate:
+    """The prices of the largest shift alone, or none if that is better."""
     none = no_prices(cells)
     cost = problem.cost(cells, none.reach)
     least = Fraction(min(cost.lower), cost.denominator)
@@ -409,7 +330,7 @@ def _with_any_prices(problem: NoiseProblem, cells: int, weights: Integers, atom:
         proved = prove_bound(dual, reached, epsilon=problem.epsilon, delta=problem.delta)
     except CertificateError:
         proved = least  # prices of huge or uneven losses may not be integers of 64 bits
-    return NoiseTable.rounded(problem, cells, weights, atom, dual if proved > least else none)
+    return dual if proved > least else none
 
 
 def _cheapest_place(problem: NoiseProblem, cells: int, law: NDArray[N]) -> NDArray[N]:

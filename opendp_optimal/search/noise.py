@@ -22,18 +22,17 @@ from opendp_optimal.model.noise import (
 from opendp_optimal.model.work import Work
 from opendp_optimal.problem.noise import NoiseProblem, support_radius
 from opendp_optimal.round.noise import falling, private_weights
+from opendp_optimal.search import spiked
 from opendp_optimal.search.closed import priced, pure_table, with_closed_form
 from opendp_optimal.search.jump import divided, fine_parts, moved_costs
 from opendp_optimal.search.options import SearchOptions, silent
 from opendp_optimal.search.sizing import (
     LARGE_EPSILON,
     aligned,
-    first_cells,
-    most_cells,
-    proof_seconds,
+    cell_range,
     seconds,
 )
-from opendp_optimal.search.stairs import decaying, least_delta
+from opendp_optimal.search.stairs import least_delta
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
 
@@ -80,7 +79,7 @@ def solve(
     :param impossible: bound on the probability of outputs impossible under a neighbour
     :param method: "auto", "interior", "highs", "cutting-planes", or "partition-cuts" for the
         cutting planes of Selvi, Liu and Wiesemann (2024): one row for the worst event at a time
-    :param cells: force the lattice cells per unit of sensitivity (real queries)
+    :param cells: force the lattice cells per unit of sensitivity (real queries, delta above 0)
     :param compute: False to take only what is stored; then a stored table for a smaller epsilon
         and delta may answer, and a ``LookupError`` says that there is none
     :param progress: called with a line of text at each step
@@ -138,26 +137,32 @@ def _run(
 def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
     """The first table that meets the gap, or the best on the finest lattice that is allowed."""
     gap, method, progress = options.gap, options.method, options.progress
-    work = Work(options.seconds)
+    work, slower = Work(options.seconds), 1 if method in _OWN else _SLOWER
     if problem.delta == 0:
         price = partial(_run, method=method, outward_only=True, gap=gap, work=work)
         tiny = 1e-12 if method in _OWN else 1e-6
-        return pure_table(problem, gap, price, progress, tiny, work)
+        return pure_table(problem, gap, price, progress, tiny, work, slower)
     _check_size(problem)
+    large = problem.epsilon >= LARGE_EPSILON
+    if large and options.cells is None and spiked.layout(problem) is not None:
+        # No lattice is fine enough for a programme to say more.
+        closed = with_closed_form(problem, None)
+        if closed is not None:
+            return closed
     fixed = problem.integer_sensitivity or options.cells
-    limit = fixed or most_cells(problem, options.seconds)
-    count = fixed or min(limit, first_cells(problem, gap))
+    count, limit = (fixed, fixed) if fixed else cell_range(problem, gap, options.seconds)
     best: NoiseTable | None = None
     failure: Exception | None = None
     last, before, found = (0, 0), best, best
     for attempt in range(_ATTEMPTS):
-        if seconds(problem, count) * (1 if method in _OWN else _SLOWER) > work.left:
+        needed, proofs = map(float, seconds(problem, count))
+        if needed * slower > work.left:
             break
         progress(f"{count} cells per sensitivity")
         lattices = (fixed, fixed) if fixed else aligned(problem, count)
         if lattices != last:
             last, before, found = lattices, found, None
-            work.spend(proof_seconds(problem, count))
+            work.spend(proofs)
             try:
                 found = _attempt(problem, *lattices, method, gap, work)
                 best = _better(best, found)
@@ -191,11 +196,11 @@ def _in_vain(problem: NoiseProblem, before: NoiseTable | None, now: NoiseTable |
 
 def fits(problem: NoiseProblem) -> bool:
     """Whether integer noise is short enough for a table, and its weights for integers."""
-    n, tail = problem.integer_sensitivity or 0, min(problem.delta, problem.impossible or 1.0)
-    return problem.delta == 0 or (
-        _length(problem) <= (_LONGEST_SAMPLED if problem.loss.by_samples else _LONGEST)
-        and least_delta(problem.epsilon, n or 1) <= tail
-    )
+    n, tail = problem.integer_sensitivity, min(problem.delta, problem.impossible or 1.0)
+    if problem.delta == 0 or (n is None and problem.impossible is None):
+        return True
+    longest = _LONGEST_SAMPLED if problem.loss.by_samples else _LONGEST
+    return _length(problem) <= longest and least_delta(problem.epsilon, n or 1) <= tail
 
 
 def _length(problem: NoiseProblem) -> float:
@@ -243,7 +248,7 @@ def _attempt(
     """
     outward = problem.folded
     program = program_above(problem, above)
-    parts = fine_parts(problem, program, gap)
+    parts = fine_parts(problem, program, gap) if problem.monotone else 1
     if parts > 1:
         program = moved_costs(problem, program, parts)
     try:
@@ -258,9 +263,9 @@ def _attempt(
     )
     prices = priced(problem, relaxed, below)
     table = NoiseTable.rounded(problem, above * parts, weights, atom, prices)
-    if table.lower >= 0:
+    if table.lower > 0:
         return table
-    # At worst no prices at all, which prove that no loss is negative.
+    # At worst no prices at all, which prove the least loss there is.
     none = no_prices(problem.integer_sensitivity or below)
     return NoiseTable.rounded(problem, above * parts, weights, atom, none)
 
@@ -282,7 +287,6 @@ def _weights(
     return private_weights(
         weights,
         above.atom,
-        decaying(problem.epsilon, program.cells * parts, len(weights) // 2),
         cells=program.cells * parts,
         epsilon=problem.epsilon,
         delta=problem.delta,

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from opendp_optimal.certify.radial import LEAST_GRID, Decay, Staircase, decay_delta_up
+from opendp_optimal.certify.decay import LEAST_GRID, Decay, decay_delta_up
+from opendp_optimal.certify.radial import Staircase
+from opendp_optimal.certify.radial_bound import MOST_COORDINATES
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.exact.numbers import float_down
 from opendp_optimal.known.gaussian import gaussian_sigma
 from opendp_optimal.known.radial import best_decay, best_staircase, decay_delta
 from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.problem.radial import RadialProblem
-from opendp_optimal.round.radial import rounded_staircase
+from opendp_optimal.round.radial import rounded_prices, rounded_staircase
 from opendp_optimal.sample.balls import LONGEST
 from opendp_optimal.table import store as tables
 from opendp_optimal.table.radial import RadialTable
@@ -28,6 +30,8 @@ _STEPLESS = 0.02
 _SCALE = 1 << 26
 """Grid steps over which a decay falls by a factor e, at least."""
 _ATTEMPTS = 8
+_FARTHEST = 90.0
+"""Of noise that is longer on average, in sensitivities, no bound is sought: it takes too long."""
 
 
 def solve_radial(
@@ -38,6 +42,7 @@ def solve_radial(
     norm: str = "l2",
     loss: str | Loss = "l2",
     integer_sensitivity: int | None = None,
+    bound: bool = True,
     cache: bool = True,
     compute: bool = True,
 ) -> RadialTable:
@@ -45,7 +50,8 @@ def solve_radial(
 
     Neighbours are at most a sensitivity of 1 apart in the norm. Pure noise is a staircase in the
     norm; under l2 with a delta it may be exp(-c r - k r^2) in the length r, which has spherical
-    Laplace noise and Gaussian noise as its ends.
+    Laplace noise and Gaussian noise as its ends. Under l2, for the squared error, ``table.lower``
+    is a bound below that of every additive noise; elsewhere it is 0.
 
     :param epsilon: privacy parameter; the guarantee holds for exactly this float
     :param delta: privacy parameter; 0 gives pure noise
@@ -53,12 +59,13 @@ def solve_radial(
     :param norm: "l1", "l2" or "linf"
     :param loss: "l1" or "l2": the sum over coordinates counts
     :param integer_sensitivity: n for integers that move by up to n each (linf)
+    :param bound: False if ``table.lower`` is not needed, which saves a second or two
     :param cache: look for the table on disk first, and keep it there
     :param compute: False to take only what is stored; a ``LookupError`` says that there is none
 
     >>> table = solve_radial(1.0, 1e-6, 10)
-    >>> round(table.upper, 1), table.shape
-    (92.0, 'decay')
+    >>> round(table.upper, 1), table.shape, table.gap < 5e-3
+    (92.0, 'decay', True)
     >>> table.verify()
     """
     problem = RadialProblem(
@@ -69,22 +76,29 @@ def solve_radial(
         loss=loss_of(loss),
         integer_sensitivity=integer_sensitivity,
     )
+    stored: RadialTable | None = None
     if cache or not compute:
-        stored: RadialTable | None = tables.load(problem, math.inf)
-        if stored is not None:
+        stored = tables.load(problem, math.inf)
+        if stored is not None and (stored.prices is not None or not bound or not compute):
             return stored
     if not compute:
         raise LookupError(f"no table is stored for {problem.describe()}")
+    best = stored if cache and stored is not None else _best(problem)
+    table = _bounded(best) if bound else best
+    if cache and table is not stored:
+        tables.keep(table)
+    return table
+
+
+def _best(problem: RadialProblem) -> RadialTable:
+    """The table of least loss."""
     ways = [_decay]
-    if RadialTable.can_draw(norm, problem.size):
+    if RadialTable.can_draw(problem.norm, problem.size):
         ways += [_staircase, _pure_decay]
     found = [table for make in ways if (table := make(problem))]
     if not found:
         raise SolverError(f"no certified table at {problem.describe()}: the vectors are too long")
-    best = min(found, key=lambda table: table.upper)
-    if cache:
-        tables.keep(best)
-    return best
+    return min(found, key=lambda table: table.upper)
 
 
 def _proved(problem: RadialProblem, law: Staircase | Decay) -> RadialTable | None:
@@ -92,6 +106,23 @@ def _proved(problem: RadialProblem, law: Staircase | Decay) -> RadialTable | Non
         return RadialTable.proved(problem, law)
     except CertificateError:
         return None
+
+
+def _bounded(table: RadialTable) -> RadialTable:
+    """The same table with a bound below every additive noise, where one is found."""
+    from opendp_optimal.solvers.radial_prices import radial_prices  # loaded only when needed
+
+    problem = table.problem
+    reach = math.sqrt(table.upper)
+    if not problem.has_bound or problem.size > MOST_COORDINATES or reach > _FARTHEST:
+        return table
+    found = radial_prices(problem.size, problem.epsilon, problem.delta, table.upper)
+    if found is None:
+        return table
+    try:
+        return RadialTable.proved(problem, table.law, rounded_prices(*found))
+    except CertificateError:
+        return table
 
 
 def _staircase(problem: RadialProblem) -> RadialTable | None:

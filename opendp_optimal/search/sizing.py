@@ -6,9 +6,11 @@ Guesses from closed forms, to be corrected by the result: a wrong one costs time
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from fractions import Fraction
 
+import numpy as np
+
+from opendp_optimal.arrays import Floats, Indices
 from opendp_optimal.losses import sampled
 from opendp_optimal.model.work import step_seconds
 from opendp_optimal.problem.noise import NoiseProblem
@@ -28,6 +30,8 @@ MOST_SECONDS = 9.0
 """The counted work of a request, about seconds; where what was asked for takes more, the best that
 was found answers, or a closed form."""
 _FINE_GAP = 1e-4
+_FEW, _FINE = 64, 2048
+"""Cells of a staircase in closed form: at least, and where more of them are too many to choose."""
 LARGE_EPSILON = 12.0
 """From this epsilon on the highest step is narrower than any cell, a fine lattice is in vain."""
 
@@ -43,6 +47,12 @@ def integer_sensitivity(epsilon: float, sensitivity: Fraction | float) -> int | 
     return whole if whole == 1 or short else None
 
 
+def cell_range(problem: NoiseProblem, gap: float, most_seconds: float) -> tuple[int, int]:
+    """Numbers of cells per sensitivity: to begin with, and at most."""
+    most = most_cells(problem, most_seconds)
+    return min(most, first_cells(problem, gap)), most
+
+
 def most_cells(problem: NoiseProblem, most_seconds: float = MOST_SECONDS) -> int:
     """The finest lattice whose two programmes stay within bounds of time and memory."""
     most = _MOST_TERMS if problem.epsilon < LARGE_EPSILON else _MOST_TERMS // 10
@@ -50,39 +60,38 @@ def most_cells(problem: NoiseProblem, most_seconds: float = MOST_SECONDS) -> int
     sides, counts = 1 if problem.folded else 4, [1]
     while counts[-1] < 4096:
         counts.append(counts[-1] + max(1, counts[-1] // 8))
+    cells = np.array(counts)
+    terms = sides * cells * (np.ceil(cells * prices) + 1 + cells)
+    too_fine = (terms > most) | (seconds(problem, cells)[0] > most_seconds)
+    too_fine[0] = False
+    return counts[int(np.argmax(too_fine)) - 1] if too_fine.any() else counts[-1]
 
-    def too_fine(count: int) -> bool:
-        terms = sides * count * (math.ceil(count * prices) + 1 + count)
-        return terms > most or seconds(problem, count) > most_seconds
 
-    return counts[bisect_left(counts, True, lo=1, key=too_fine) - 1]
+def seconds(problem: NoiseProblem, cells: int | Indices) -> tuple[Floats, Floats]:
+    """About how long the interior-point method takes for both programmes, and their proofs.
 
-
-def seconds(problem: NoiseProblem, cells: int) -> float:
-    """About how long the interior-point method takes for both programmes, and their proofs."""
-    inner, outer = (math.ceil(cells * reach) + 1 for reach in problem.reaches)
+    :return: all of it, and the part that no solver does: costs and proofs
+    """
+    inner, outer = (np.ceil(np.multiply(cells, reach)) + 1 for reach in problem.reaches)
+    proofs = 2 * _POINT * (inner + outer)
+    if problem.loss.by_samples:
+        for radius in (inner, outer):
+            parts = 1.0 if problem.kind == "integer" else _parts(problem.loss.shape, radius)
+            proofs = proofs + 2 * _SAMPLE * radius * parts
     if problem.support is not None:
-        end = math.ceil(problem.support * (1 if problem.kind == "integer" else cells))
-        inner, outer = min(inner, end), min(outer, end)
+        end = np.ceil(np.multiply(problem.support, 1 if problem.kind == "integer" else cells))
+        inner, outer = np.minimum(inner, end), np.minimum(outer, end)
     sides = 1 if problem.folded else 2
-    rows, width = sides * cells, sides * cells
-    total = 0.0
-    for radius in (inner, outer + cells):
-        points = sides * radius + 1
-        algebra = points * (width**2 + 4 * width * rows + rows**2)
-        total += _STEPS * step_seconds(rows * points, algebra)
-    return total + proof_seconds(problem, cells)
+    width = sides * np.asarray(cells)
+    points = sides * (inner + outer + cells) + 2
+    work = 2 * _STEPS * step_seconds(width * points / 2, 3 * points * width**2)
+    return work + proofs, np.asarray(proofs)
 
 
-def proof_seconds(problem: NoiseProblem, cells: int) -> float:
-    """The part of that which no solver does: costs and proofs."""
-    total = 0.0
-    for radius in problem.radii(cells):
-        total += _POINT * 2 * radius
-        if problem.loss.by_samples:
-            splits = 1 if problem.kind == "integer" else sampled.splits(problem.loss.shape, radius)
-            total += _SAMPLE * 2 * radius * splits
-    return total
+def _parts(shape: str, radius: Floats) -> Floats:
+    """Into how many parts cells are divided for samples of a loss."""
+    each = [sampled.splits(shape, int(r)) for r in np.ravel(radius)]
+    return np.array(each, float).reshape(np.shape(radius))
 
 
 def aligned(problem: NoiseProblem, cells: int) -> tuple[int, int]:
@@ -102,11 +111,17 @@ def aligned(problem: NoiseProblem, cells: int) -> tuple[int, int]:
     return min(options, key=lambda c: off(c, 0.5)), min(options, key=lambda c: off(c, 0.01))
 
 
-def fine_cells(problem: NoiseProblem) -> int:
-    """A number of cells at which a staircase has almost exactly its best step."""
-    gamma = _gamma(problem)
-    few = math.ceil(6 / gamma)
-    return min(range(few, 2 * few), key=lambda count: _off(count * gamma, 0.5))
+def fine_cells(problem: NoiseProblem, least: int = 1) -> int:
+    """A number of cells at which a staircase has almost exactly its best step.
+
+    :param least: about so many, or more
+    """
+    step = problem.loss.staircase_step(problem.epsilon)
+    few = max(least, _FEW, math.ceil(6 / step))
+    if few <= _FINE:
+        return min(range(few, 2 * few), key=lambda count: _off(count * step, 0.5))
+    # So narrow a step has few cells; it is best to have exactly that many.
+    return round((max(0, math.floor(2 * _FINE * step - 0.5)) + 0.5) / step)
 
 
 def _gamma(problem: NoiseProblem) -> float:

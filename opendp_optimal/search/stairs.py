@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -16,17 +17,14 @@ from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.exact.numbers import BITS, exp_bounds
 
+MARGINS = tuple(2.0**-power for power in (40, 30, 20, 14, 10, 7, 4))
+"""Parts of epsilon that a closed form may leave unused, for what rounding to integers adds."""
+_LONGER = 1e-5
+"""From this part of epsilon on, leaving it unused makes the noise longer."""
 _TRIES = 8
 _SHRINK = 1 - 2.0**-44
 _BESIDE = 4
 """Units by which each point of a step falls short where the rest of the weight ends."""
-
-
-def decaying(epsilon: float, cells: int, radius: int) -> Floats:
-    """Truncated Laplace: weights that fall by e^-epsilon over a unit."""
-    distance = np.abs(np.arange(-radius, radius + 1))
-    law = np.exp(-epsilon * distance / cells)
-    return np.asarray(law / law.sum())
 
 
 def staircase(epsilon: float, cells: int, radius: int, top: int) -> Floats:
@@ -70,6 +68,22 @@ def truncation_radius(epsilon: float, delta: float, cells: int, top: int = 0) ->
     return top + cells * bisect_left(range(enough), True, lo=1 + enough // 2, key=ends)
 
 
+def truncated(
+    epsilon: float, delta: float, cells: int, top: int, edge: float
+) -> Iterator[tuple[bool, Floats]]:
+    """Truncated staircases that leave more and more of epsilon unused, for rounding to integers.
+
+    :param edge: the farthest point that may have a mass
+    :return: each with whether it is longer than it would have to be
+    """
+    radius = 0
+    for margin in MARGINS:
+        if margin > _LONGER or not radius:
+            used = epsilon * (1 - margin) if radius else epsilon
+            radius = max(1, int(min(truncation_radius(used, delta, cells, top), edge)))
+        yield margin > _LONGER, staircase(epsilon * (1 - margin), cells, radius, top)
+
+
 def outward(value: int, epsilon: float) -> int:
     """The least integer that is at least value / e^epsilon."""
     lower, _ = exp_bounds(epsilon)
@@ -105,33 +119,33 @@ def least_delta(epsilon: float, cells: int) -> float:
 
 
 def whole_staircase(
-    epsilon: float, delta: float, cells: int, top: int, edge: float
+    epsilon: float, spare: int, cells: int, top: int, edge: float, total: int = TOTAL
 ) -> Integers | None:
-    """A truncated staircase of integers that add up to TOTAL, private by construction.
+    """A truncated staircase of integers, private by construction.
 
     :param epsilon: privacy parameter
-    :param delta: what all that falls short may come to
+    :param spare: what the last step may come to; a little more falls short in all
     :param cells: of a step
     :param top: the radius of the highest step
     :param edge: the farthest point that may have a weight
+    :param total: what the weights add up to
     :return: weights of the points around 0, or None if there is no such staircase
     """
-    spare = math.floor(delta * TOTAL * _SHRINK) - _BESIDE * cells
     if spare <= 0:
         return None
-    count = (truncation_radius(epsilon, spare / TOTAL, cells, top) - top) // cells
+    count = (truncation_radius(epsilon, spare / total, cells, top) - top) // cells
     outer = 2 * cells * -math.expm1(-epsilon * count) / math.expm1(epsilon)
-    high = math.floor(TOTAL / (2 * top + 1 + outer))
+    high = math.floor(total / (2 * top + 1 + outer))
     for _ in range(_TRIES):
         steps = _steps(high, epsilon, cells, spare, count)
         if steps is None or top + cells * len(steps) > edge:
             return None
         count = len(steps)
-        left = TOTAL - (2 * top + 1) * high - 2 * cells * sum(steps)
+        left = total - (2 * top + 1) * high - 2 * cells * sum(steps)
         points = 2 * (top + cells * len(steps)) + 1
         if 0 <= left <= points:
             break
-        high += math.floor(left * high / (TOTAL - left))
+        high += math.floor(left * high / (total - left))
     else:
         return None
     right = np.repeat(np.array(steps, np.int64), cells)
@@ -141,3 +155,8 @@ def whole_staircase(
     weights[middle - reach + 1 : middle + reach] += 1
     weights[middle] += left - max(0, 2 * reach - 1)
     return weights
+
+
+def spare_units(delta: float, cells: int) -> int:
+    """What the last step of a staircase may come to at a delta."""
+    return math.floor(delta * TOTAL * _SHRINK) - _BESIDE * cells

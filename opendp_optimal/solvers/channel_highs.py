@@ -72,6 +72,8 @@ class _Model:
 
     def add_pairs(self, which: Indices) -> None:
         """Slacks s >= P(y|x) - growth P(y|x') and the row that bounds their sum by delta."""
+        if not len(which):
+            return
         unit = self.slack_unit
         count = len(which) * self.outputs
         slack = self.columns + np.arange(count)
@@ -126,7 +128,7 @@ def solve_highs(
     """
     model = _Model(program, penalty, work)
     pure = program.delta == 0
-    if not pure and len(program.first) <= _FEW and len(program.first):
+    if not pure and len(program.first) <= _FEW:
         model.add_pairs(np.flatnonzero(model.gentle))
     for rounds in range(1, _ROUNDS + 1):
         weights, raised, prices, value = model.solve()
@@ -144,8 +146,7 @@ def _add_worst(model: _Model, weights: Floats) -> int:
     which = np.flatnonzero(use > model.program.delta * (1 + 1e-6))
     most = max(8, _MOST_ROWS // model.outputs)
     which = which[np.argsort(-use[which], kind="stable")][:most]
-    if len(which):
-        model.add_pairs(which)
+    model.add_pairs(which)
     return len(which)
 
 

@@ -25,6 +25,7 @@ _IDLE: Final = 0.1  # slack in units of delta; eager purging is fastest
 _MOST_ROUNDS: Final = 4_000
 _CELL: Final = 4e-8  # work for each cell of a shift or a row, in looking for the worst event
 _PURGE_EVERY: Final = 50  # rounds
+_MOST_CELLS: Final = 40_000_000  # of all shifts together: some hundred megabytes
 TOLERANCE: Final = 1e-7
 """A row counts as satisfied within this fraction of delta."""
 
@@ -206,10 +207,11 @@ def _moved(values: Floats, shift: int) -> Floats:
 
 def _worst_shifts(edges: Integers, cells: int, *, one_sided: bool) -> Integers:
     """Return the shifts at which the worst excess can be attained: it is affine in between."""
-    differences = np.unique(edges[:, None] - edges[None, :])
-    inside = differences[(np.abs(differences) <= cells) & (differences != 0)]
-    shifts: Integers = np.union1d(inside, [-cells, cells])
-    return shifts[shifts > 0] if one_sided else shifts
+    ends = np.zeros(int(edges[-1] - edges[0]) + 1, dtype=bool)
+    ends[edges - edges[0]] = True
+    apart = [m for m in range(1, cells) if m < len(ends) and (ends[m:] & ends[:-m]).any()]
+    shifts: Integers = np.array([*apart, cells])
+    return shifts if one_sided else np.concatenate([-shifts[::-1], shifts])
 
 
 def solve_lattice(program: LatticeProgram, *, work: Work | None = None) -> LatticeSolution:
@@ -220,6 +222,8 @@ def solve_lattice(program: LatticeProgram, *, work: Work | None = None) -> Latti
     :param program: what to solve; order and tail rows are no part of the method, nor is the atom
     :param work: what may be done, no limit if None
     """
+    if program.cells * (2 * program.radius + 1) > _MOST_CELLS:
+        raise SolverError(f"{program.cells} shifts of {2 * program.radius + 1} cells are too many")
     inner = program.radius - program.pad
     edges = np.arange(-inner, inner + 2)
     method = Programme(

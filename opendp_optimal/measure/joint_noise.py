@@ -1,0 +1,321 @@
+"""Noise for several answers at once: candidates, and which of them has the least loss.
+
+A change of the data moves answer i by at most D_i, all at once. Each answer is put on a grid of its
+own with the same number of steps in D_i. On the grids the answers together are one vector of
+integers, and noise in a norm hides it. Candidates are
+
+* a ball in which every answer keeps its own norm: its points are points of a ball for each answer,
+  of one radius, and the staircase of that radius is private in every norm;
+* the l2 norm of all numbers, with a delta exp(-c r - k r^2), and Laplace noise on their l1 norm;
+* Gaussian noise, under zCDP;
+* for each answer noise of its own, with the best split of the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from opendp_optimal.arrays import Integers
+from opendp_optimal.budget.events import Profile
+from opendp_optimal.budget.theorems import laplace_delta
+from opendp_optimal.errors import SolverError
+from opendp_optimal.exact.numbers import exp_down, exp_up, float_down, float_up
+from opendp_optimal.known import Geometric
+from opendp_optimal.known.radial import best_staircase, coordinate_factor
+from opendp_optimal.measure.space import Space
+from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
+from opendp_optimal.sample.integers import gaussian_integers, laplace_integers
+from opendp_optimal.search.radial import solve_radial
+from opendp_optimal.table.radial import RadialTable
+
+__all__ = ["LAPLACE", "Block", "JointGuarantee", "Part", "best_joint", "grouped", "laplace_event"]
+
+_STEPS = 1 << 27
+"""Grid steps in the largest move of each answer, at least."""
+_LARGEST_EPSILON = 60.0
+_GAUSSIAN = "Gaussian noise"
+LAPLACE = "Laplace noise"
+_WORTH_TRYING = 4.0
+"""How much better a split may be than it looks with pure noise."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One answer: its space, its length (0 where it is not fixed) and how far it moves."""
+
+    space: Space
+    size: int
+    distance: Fraction
+
+    @property
+    def norm(self) -> str:
+        """In which it moves."""
+        return self.space.norm if self.space.vector else "linf"
+
+    @property
+    def square(self) -> int:
+        """The square of its largest move in the l2 norm, in units of its distance."""
+        return self.size if self.norm == "linf" else 1
+
+    @property
+    def total(self) -> Fraction:
+        """Its largest move in the l1 norm, in units of its distance, rounded up."""
+        if self.norm == "linf":
+            return Fraction(self.size)
+        return self._root if self.norm == "l2" else Fraction(1)
+
+    @property
+    def rounding(self) -> int:
+        """What rounding to the grid adds to a move in its norm, in steps, rounded up."""
+        return {"l1": self.size, "l2": math.isqrt(self.size) + 1, "linf": 1}[self.norm]
+
+    @property
+    def spread(self) -> float:
+        """The mean square of a point of a ball of radius 1 in its norm."""
+        return coordinate_factor(self.norm, self.size, 2) * self.size / (self.size + 2)
+
+    @property
+    def _root(self) -> Fraction:
+        return Fraction(math.isqrt(self.size << 80) + 1, 1 << 40)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Noise for some of the answers.
+
+    :param parts: these answers
+    :param steps: of each answer's grid in its largest move
+    :param reach: how far all answers together move, in the norm of the noise, in grid steps
+    :param name: which noise it is
+    :param losses: the mean square of each answer's error, over the square of its move
+    :param table: radial noise; None for Laplace or Gaussian noise
+    :param own: whether each answer has a ball in its own norm
+    :param rate: of Laplace noise, or of Gaussian noise
+    """
+
+    parts: tuple[Part, ...]
+    steps: int
+    reach: int
+    name: str
+    losses: tuple[float, ...]
+    table: RadialTable | None = None
+    own: bool = False
+    rate: float = 0.0
+
+    def draw(self) -> Integers:
+        """The noise of one release, in grid steps."""
+        size = sum(part.size for part in self.parts)
+        if self.table is None:
+            draw = gaussian_integers if self.name == _GAUSSIAN else laplace_integers
+            return draw(self.rate, size)
+        if self.own:
+            balls = [(part.norm, part.size) for part in self.parts]
+            drawn: Integers = self.table.draw_parts(balls, 1, self.reach)[0]
+        else:
+            drawn = self.table.draw(1, self.reach)[0]
+        return drawn
+
+
+@dataclass(frozen=True)
+class JointGuarantee:
+    """What a joint release is and costs.
+
+    :param parts: the answers
+    :param blocks: the noise: of all answers together, or of each
+    :param epsilon: privacy loss at the distance of the design; infinite for Gaussian noise
+    :param delta: probability of a larger loss there
+    :param d_in: the distance of the design
+    :param chosen: which noise won
+    """
+
+    parts: tuple[Part, ...]
+    blocks: tuple[Block, ...]
+    epsilon: float
+    delta: float
+    d_in: Any
+    chosen: str
+
+    @property
+    def expected_losses(self) -> tuple[float, ...]:
+        """The mean square of each answer's error, over the square of its move."""
+        return tuple(loss for block in self.blocks for loss in block.losses)
+
+    @property
+    def steps(self) -> list[int]:
+        """Grid steps in the largest move of each answer."""
+        return [block.steps for block in self.blocks for _ in block.parts]
+
+    @property
+    def table(self) -> RadialTable | None:
+        """The table that is drawn from, where there is one for all answers."""
+        return self.blocks[0].table if len(self.blocks) == 1 else None
+
+    def draw(self) -> Integers:
+        """The noise of one release, in grid steps of each answer."""
+        return np.concatenate([block.draw() for block in self.blocks])
+
+
+def grouped(epsilon: float, delta: float, times: int) -> tuple[float, float]:
+    """What a change of so many times a distance costs that alone costs (epsilon, delta)."""
+    if times <= 1:
+        return (epsilon, delta) if times else (0.0, 0.0)
+    total = float_up(times * Fraction(epsilon))
+    if delta == 0 or total > _LARGEST_EPSILON:
+        return total, 1.0 if delta else 0.0
+    one = Fraction(epsilon)
+    spread = (exp_up(times * one) - 1) / (exp_down(one) - 1)
+    return total, min(1.0, float_up(Fraction(delta) * spread))
+
+
+def laplace_event(guarantee: JointGuarantee, times: int) -> Profile:
+    """A release of Laplace noise, at so many times the designed distance: its whole curve.
+
+    Losses are on a grid of twice the rate; continuous noise at a step more costs no less.
+    """
+    total = float_up(times * Fraction(guarantee.epsilon))
+    more = float_up(Fraction(total) + 2 * Fraction(guarantee.blocks[0].rate))
+    return Profile(total, 0.0, guarantee, times, lambda e: laplace_delta(more, e, 0.0))
+
+
+def best_joint(
+    parts: tuple[Part, ...],
+    epsilon: float,
+    delta: float,
+    d_in: Any,
+    weights: list[float],
+    *,
+    rho: float | None = None,
+    cache: bool = True,
+) -> JointGuarantee:
+    """The noise of least weighed loss.
+
+    :param parts: the answers, each with a length
+    :param epsilon: privacy loss of all together
+    :param delta: probability of a larger loss
+    :param d_in: the distance of the design
+    :param weights: what the squared error of each answer counts
+    :param rho: under zCDP, what all together may cost: Gaussian noise is a candidate too
+    :param cache: whether tables are kept on disk
+    """
+    found = [[block] for block in _blocks(parts, epsilon, delta, cache)]
+    if rho is not None:
+        found.append([_gaussian(parts, rho)])
+    best = min(found, key=lambda blocks: _weighed(blocks, weights))
+    split = _split(parts, epsilon, delta, weights, _weighed(best, weights), cache)
+    if split is not None and _weighed(split, weights) < _weighed(best, weights):
+        best = split
+    names = [block.name for block in best]
+    chosen = names[0] if len(best) == 1 else f"split: {', '.join(names)}"
+    stated = (math.inf, 0.0) if chosen == _GAUSSIAN else (epsilon, delta)
+    return JointGuarantee(parts, tuple(best), *stated, d_in, chosen)
+
+
+def _weighed(blocks: list[Block], weights: list[float]) -> float:
+    losses = [loss for block in blocks for loss in block.losses]
+    return sum(w * loss for w, loss in zip(weights, losses, strict=True))
+
+
+def _blocks(parts: tuple[Part, ...], epsilon: float, delta: float, cache: bool) -> list[Block]:
+    """Noise for all answers together, of each kind."""
+    size = sum(part.size for part in parts)
+    found = [_laplace(parts, epsilon)]
+    bounded, small = min(epsilon, MAX_EPSILON), delta if delta >= MIN_DELTA else 0.0
+    if all(RadialTable.can_draw(part.norm, part.size) for part in parts):
+        try:
+            table = solve_radial(bounded, 0.0, size, norm="linf", loss="l2", cache=cache)
+        except (SolverError, ValueError):
+            pass
+        else:
+            found.append(_own(parts, size, table))
+    try:
+        table = solve_radial(bounded, small, size, loss="l2", bound=False, cache=cache)
+    except (SolverError, ValueError):
+        return found
+    steps, lattice = _grid(table)
+    # Rounding to the grid moves each number by up to a step more.
+    square = sum(part.square for part in parts)
+    reach = math.isqrt(steps * steps * square) + 1 + math.isqrt(size) + 1
+    reach = -(-reach // lattice) * lattice
+    each = table.upper * (reach / steps) ** 2 / size
+    losses = tuple(each * part.size for part in parts)
+    found.append(Block(parts, steps, reach, f"{table.shape} in the l2 norm", losses, table))
+    return found
+
+
+def _grid(table: RadialTable) -> tuple[int, int]:
+    """Steps in each answer's move, and what a reach must be a multiple of."""
+    lattice = getattr(table.law, "step", 1)
+    return max(_STEPS, table.least_grid, lattice << 16), lattice
+
+
+def _own(parts: tuple[Part, ...], size: int, table: RadialTable) -> Block:
+    """A ball in which each answer keeps its own norm: only its dimension counts for the radius."""
+    steps, lattice = _grid(table)
+    reach = steps + max(part.rounding for part in parts)
+    reach = -(-reach // lattice) * lattice
+    square = 3 * table.upper / size * (reach / steps) ** 2
+    norms = {part.norm for part in parts}
+    name = f"{table.shape} in the {norms.pop()} norm" if len(norms) == 1 else ""
+    name = name or f"{table.shape} in the norm of each answer"
+    losses = tuple(square * part.spread for part in parts)
+    return Block(parts, steps, reach, name, losses, table, own=True)
+
+
+def _laplace(parts: tuple[Part, ...], epsilon: float) -> Block:
+    size = sum(part.size for part in parts)
+    total = sum((part.total for part in parts), Fraction(0))
+    steps = 1 << max(12, math.ceil(math.log2(2.0**24 * epsilon / total)))
+    reach = math.ceil(steps * total) + size
+    rate = float_down(Fraction(epsilon) / reach)
+    square = Geometric(rate).moment(2) / steps**2
+    losses = tuple(square * part.size for part in parts)
+    return Block(parts, steps, reach, LAPLACE, losses, rate=rate)
+
+
+def _gaussian(parts: tuple[Part, ...], rho: float) -> Block:
+    """Real Gaussian noise exp(-rate z^2), rounded: it costs rate times the square of a move."""
+    size, square = sum(part.size for part in parts), sum(part.square for part in parts)
+    steps = 1 << max(12, math.ceil(math.log2(2.0**24 * math.sqrt(rho / square))))
+    reach = math.isqrt(steps * steps * square) + 1 + math.isqrt(size) + 1
+    rate = float_down(Fraction(rho) / reach**2)
+    each = 0.5 / rate / steps**2
+    losses = tuple(each * part.size for part in parts)
+    return Block(parts, steps, reach, _GAUSSIAN, losses, rate=rate)
+
+
+def _split(
+    parts: tuple[Part, ...],
+    epsilon: float,
+    delta: float,
+    weights: list[float],
+    most: float,
+    cache: bool,
+) -> list[Block] | None:
+    """Noise of its own for each answer; None where that cannot be better."""
+    count = len(parts)
+    if count == 1:
+        return None
+    # Losses fall about with the square of epsilon: the best shares go with their cube roots.
+    near = min(epsilon, MAX_EPSILON) / count
+    each = [
+        best_staircase(near, p.size, 2)[0] * coordinate_factor(p.norm, p.size, 2) for p in parts
+    ]
+    roots = [math.ceil(2**20 * (w * e) ** (1 / 3)) for w, e in zip(weights, each, strict=True)]
+    shares = [Fraction(root, sum(roots)) for root in roots]
+    about = sum(
+        w * e * (1 / (count * float(s))) ** 2 for w, e, s in zip(weights, each, shares, strict=True)
+    )
+    if about > _WORTH_TRYING * most:
+        return None
+    blocks = []
+    for part, share in zip(parts, shares, strict=True):
+        one, rest = (float_down(share * Fraction(value)) for value in (epsilon, delta))
+        if one < MIN_EPSILON:
+            return None
+        blocks.append(min(_blocks((part,), one, rest, cache), key=lambda block: block.losses[0]))
+    return blocks

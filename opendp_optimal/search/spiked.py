@@ -1,0 +1,121 @@
+"""Staircases at a large epsilon, whose highest step is a spike narrower than any cell.
+
+The first step after the spike has its height over e^epsilon, and each further one, a unit wide,
+that of the one before: integers rounded up from the inside out, so that every ratio is private by
+construction. What is left of the weight goes to the spike. With a delta the staircase ends where
+delta allows it, and what is left of delta releases the answer itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from opendp_optimal.arrays import Integers
+from opendp_optimal.certify.endless import PureTail
+from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.certify.spike import Spike
+from opendp_optimal.exact.numbers import BITS, exp_bounds
+from opendp_optimal.losses.base import Loss
+from opendp_optimal.problem.noise import NoiseProblem
+from opendp_optimal.search.stairs import outward
+
+_CELLS = 2048
+"""Cells per sensitivity, about: the edges of the steps are off by half a cell."""
+_NARROW = 6000
+"""Highest steps narrower than a sensitivity by more than this are spikes."""
+_FIRST, _TRIES = 4, 64
+
+
+@dataclass(frozen=True)
+class Spiked:
+    """Weights of a staircase with a spike, and how it ends."""
+
+    cells: int
+    weights: Integers
+    atom: int
+    spike: Spike
+    tail: PureTail | None = None
+
+
+def layout(problem: NoiseProblem) -> tuple[int, int] | None:
+    """The cells per sensitivity, and the parts of a cell that a spike should be one of.
+
+    None where a lattice is fine enough for the highest step, or a spike is not allowed.
+    """
+    loss: Loss = problem.loss
+    plain = problem.kind == "real" and loss.endless and problem.impossible is None
+    if not plain or problem.support is not None:
+        return None
+    narrow = 1 / (2 * loss.staircase_step(problem.epsilon))
+    if narrow < _NARROW:
+        return None
+    parts = max(3, int(narrow / _CELLS) | 1)
+    return round(narrow / parts), parts
+
+
+def endless(problem: NoiseProblem, tail: Integers, again: int) -> Spiked | None:
+    """Pure noise with a spike; None where a lattice is fine enough.
+
+    :param problem: what is asked, with delta 0
+    :param tail: the block of weights that repeats, for the same cells
+    :param again: of the next block
+    """
+    where = layout(problem)
+    if where is None:
+        return None
+    cells, parts = where
+    growth = math.exp(problem.epsilon)
+    first = 2 * cells + 1
+    units = math.expm1(problem.epsilon) / parts + first + 2 * cells / (growth - 1)
+    step = math.floor(TOTAL / units)
+    for _ in range(_TRIES):
+        step += 1
+        weight = math.ceil(cells * step / (growth - 1) * (1 + 2.0**-40)) + 1
+        spike = Spike(TOTAL - first * step - 2 * weight, parts)
+        if _covered(spike, step, problem.epsilon):
+            weights = np.full(first, step, np.int64)
+            return Spiked(cells, weights, 0, spike, PureTail(weight, tail, again))
+    return None
+
+
+def truncated(problem: NoiseProblem) -> Spiked | None:
+    """Noise with a spike that ends where delta allows it; None where a lattice is fine enough."""
+    where = layout(problem)
+    if where is None:
+        return None
+    cells, parts = where
+    budget, first = math.floor(problem.delta * TOTAL), 2 * cells + 1
+    units = math.expm1(problem.epsilon) / parts + first + 2 * cells / math.expm1(problem.epsilon)
+    atom = 0
+    for attempt in range(_TRIES):
+        # The first attempts say how much of delta is left for the atom.
+        step = math.floor((TOTAL - atom) / units) + max(0, attempt - _FIRST)
+        steps = _down(step, problem.epsilon, budget // cells)
+        if steps is None:
+            return None
+        atom = budget - cells * steps[-1]
+        outer = np.repeat(np.array(steps[1:], np.int64), cells)
+        weights = np.concatenate([outer[::-1], np.full(first, step, np.int64), outer])
+        spike = Spike(TOTAL - atom - sum(weights.tolist()), parts)
+        if attempt >= _FIRST and spike.weight > 0 and _covered(spike, step, problem.epsilon):
+            return Spiked(cells, weights, atom, spike)
+    return None
+
+
+def _down(step: int, epsilon: float, last: int) -> list[int] | None:
+    """Steps from the first one to one that is at most so high; None if there is no such."""
+    steps = [step]
+    while steps[-1] > last:
+        steps.append(outward(steps[-1], epsilon))
+        if steps[-1] == steps[-2]:
+            return None
+    return steps
+
+
+def _covered(spike: Spike, step: int, epsilon: float) -> bool:
+    """Whether e^epsilon times the first step is as high as the spike upon it."""
+    lower, _ = exp_bounds(epsilon)
+    return spike.weight * spike.parts + step <= step * lower >> BITS
