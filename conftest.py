@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Count the time of files; and see to it that quick tests start no process."""
     config.pluginmanager.register(FileTimes(config.getoption("--file-times")))
-    if "not process" in (config.getoption("-m") or ""):
+    if _is_quick(config):
         sys.addaudithook(_start_no_process)
 
 
@@ -43,14 +43,26 @@ FORKING = ("opendp_optimal/testing/repeats.py",)
 """Modules whose examples start processes."""
 
 
+def _is_quick(config: pytest.Config) -> bool:
+    return "not process" in (config.getoption("-m") or "")
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of those folders, and examples in docstrings, which cannot be marked there."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests of those folders, and examples in docstrings, which cannot be marked there.
+
+    The quick run takes the first case of every test with cases.
+    """
     for item in items:
         if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
         if item.nodeid.startswith(FORKING):
             item.add_marker(pytest.mark.process)
+    if _is_quick(config):
+        first: dict[str, pytest.Item] = {}
+        for item in items:
+            first.setdefault(item.nodeid.partition("[")[0], item)
+        items[:] = first.values()
 
 
 def _start_no_process(event: str, arguments: object) -> None:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
         then_frame_histogram as then_frame_histogram,
     )
     from opendp_optimal.measure.frames.aggregates import then_frame_sum as then_frame_sum
+    from opendp_optimal.measure.frames.query import OptimalQuery as OptimalQuery
+    from opendp_optimal.measure.frames.query import optimal as optimal
     from opendp_optimal.measure.gaussian import make_exact_gaussian as make_exact_gaussian
     from opendp_optimal.measure.gaussian import then_exact_gaussian as then_exact_gaussian
     from opendp_optimal.measure.improve import improve as improve
@@ -48,18 +50,26 @@ if TYPE_CHECKING:
     from opendp_optimal.measure.mean import then_optimal_mean as then_optimal_mean
     from opendp_optimal.measure.mean import then_optimal_means as then_optimal_means
     from opendp_optimal.measure.mean import then_optimal_moments as then_optimal_moments
+    from opendp_optimal.measure.noise import make_concentrated_noise as make_concentrated_noise
     from opendp_optimal.measure.noise import make_optimal as make_optimal
     from opendp_optimal.measure.noise import make_optimal_noise as make_optimal_noise
     from opendp_optimal.measure.noise import then_optimal_noise as then_optimal_noise
+    from opendp_optimal.measure.quantiles import Quantiles as Quantiles
+    from opendp_optimal.measure.quantiles import make_optimal_quantiles as make_optimal_quantiles
+    from opendp_optimal.measure.quantiles import then_optimal_quantiles as then_optimal_quantiles
+    from opendp_optimal.measure.threshold import make_optimal_threshold as make_optimal_threshold
+    from opendp_optimal.measure.threshold import then_optimal_threshold as then_optimal_threshold
     from opendp_optimal.measure.waiting import Deferred as Deferred
     from opendp_optimal.plugins import load_plugins as load_plugins
     from opendp_optimal.search.bounded import solve_bounded as solve_bounded
     from opendp_optimal.search.channel import solve_channel as solve_channel
+    from opendp_optimal.search.keys import solve_keys as solve_keys
     from opendp_optimal.search.noise import solve as solve
     from opendp_optimal.search.pair import solve_pair as solve_pair
     from opendp_optimal.search.radial import solve_radial as solve_radial
     from opendp_optimal.table.bounded import BoundedTable as BoundedTable
     from opendp_optimal.table.channel import ChannelTable as ChannelTable
+    from opendp_optimal.table.keys import KeyTable as KeyTable
     from opendp_optimal.table.noise import NoiseTable as NoiseTable
     from opendp_optimal.table.pair import PairTable as PairTable
     from opendp_optimal.table.radial import RadialTable as RadialTable

@@ -15,6 +15,8 @@ MECHANISMS = {
     "optimal_mean": "opendp_optimal.measure.mean:make_mean",
     "optimal_means": "opendp_optimal.measure.mean:make_means",
     "optimal_moments": "opendp_optimal.measure.mean:make_moments",
+    "optimal_quantiles": "opendp_optimal.measure.quantiles:make_quantiles",
+    "optimal_threshold": "opendp_optimal.measure.threshold:make_threshold",
     "grid_gaussian": "opendp_optimal.measure.gaussian:make_grid_gaussian",
     "grid_laplace": "opendp_optimal.measure.gaussian:make_grid_laplace",
     "frame_count": "opendp_optimal.measure.frames.aggregates:make_frame_count",
@@ -38,13 +40,16 @@ def opendp_optimal_register_commands(register: Callable[[Any], None]) -> None:
     from opendp_optimal.cli.cache import cache
     from opendp_optimal.cli.compare import compare
     from opendp_optimal.cli.demo import demo
+    from opendp_optimal.cli.keys import keys
     from opendp_optimal.cli.plugins import plugins
     from opendp_optimal.cli.show import show
     from opendp_optimal.cli.solve import solve
     from opendp_optimal.cli.verify import verify
     from opendp_optimal.cli.warm import warm
 
-    for command in (advise, budget, cache, compare, demo, plugins, show, solve, verify, warm):
+    for command in (
+        *(advise, budget, cache, compare, demo, keys, plugins, show, solve, verify, warm),
+    ):
         register(command)
 
 

@@ -50,5 +50,6 @@ def opendp_optimal_register_candidates(register: Callable[..., None]) -> None:
 
     ``propose`` takes an ``opendp_optimal.extend.Request`` and yields ``Candidate``, ``Bound`` and
     ``Remark`` objects: mechanisms that satisfy it with their expected losses, proved lower bounds,
-    and what could not be compared. It yields nothing where it has nothing to offer.
+    and what could not be compared. It yields nothing where it has nothing to offer, and is asked
+    for single numbers under epsilon and delta only.
     """

@@ -22,14 +22,14 @@ from opendp_optimal.advisor.request import (
 )
 from opendp_optimal.budget import shares as accounting
 from opendp_optimal.errors import CertificateError, GapWarning, SolverError
-from opendp_optimal.exact.numbers import float_down
+from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.problem.noise import MIN_EPSILON
 from opendp_optimal.search import noise as engine
 from opendp_optimal.search.sizing import integer_sensitivity
 from opendp_optimal.table import NoiseTable
 
-TIGHT = "calibrated exactly; OpenDP's own map states a zCDP loss"
+TIGHT = "calibrated exactly: compose() prices them so; OpenDP's own conversion from zCDP says more"
 LONG_STAIRCASE = 2e-3
 """Below this epsilon noise is so long that its table takes seconds; its loss is known without."""
 FEW_GROWTHS = (1.08, 1.17, 1.27, 1.38, 1.5)
@@ -45,6 +45,8 @@ def additive_candidates(request: Request) -> Iterator[Proposal]:
     yield from _staircase(request)
     if request.delta > 0:
         yield _gaussian(request)
+        if request.releases > 1:
+            yield from _concentrated_gaussian(request)
         if not request.integer:
             yield _canonical(request)
         yield from _table(request)
@@ -53,7 +55,7 @@ def additive_candidates(request: Request) -> Iterator[Proposal]:
 def _laplace(request: Request) -> Iterator[Candidate]:
     size = int(request.sensitivity) if request.integer else None
     each = accounting.laplace_share(request.epsilon, request.delta, request.releases, size)
-    scale = request.sensitivity / each
+    scale = float_up(Fraction(request.sensitivity) / Fraction(each))
     if request.integer:
         loss = known.Geometric(each / request.sensitivity).expected_loss(request.loss)
     else:
@@ -111,14 +113,52 @@ def _gaussian(request: Request) -> Candidate:
     else:
         sigma = accounting.gaussian_scale(epsilon, delta, count) * request.sensitivity
         loss = known.Gaussian(1.0).expected_loss(request.loss, sigma)
+    exact: Call
+    if count == 1:
+        exact = exact_gaussian(request.distance, (epsilon, delta))
+    elif request.integer:  # by its own name, so that its whole curve is known
+        exact = _opendp("gaussian", scale=sigma)
+    else:
+        exact = exact_gaussian(request.distance, float_down(rho_of(request.sensitivity, sigma)))
     return Candidate(
         name="gaussian",
         loss=loss,
-        make=_opendp("gaussian", scale=sigma),
+        make=exact,
         epsilon=epsilon,
         delta=delta,
         noise=Noise("gaussian", sigma),
-        note=TIGHT if count == 1 else f"{TIGHT}; epsilon and delta are of all releases together",
+        note="" if count == 1 else TIGHT,
+        together=count > 1,
+    )
+
+
+def rho_of(distance: float, sigma: float) -> Fraction:
+    """What Gaussian noise costs under zCDP."""
+    return (Fraction(distance) / Fraction(sigma)) ** 2 / 2
+
+
+def exact_gaussian(d_in: float, d_out: Any, **more: Any) -> Call:
+    """The call of :func:`make_exact_gaussian`."""
+    place = "opendp_optimal.measure.gaussian:make_exact_gaussian"
+    return Call(place, "opendp_optimal", {"d_in": d_in, "d_out": d_out, **more})
+
+
+def _concentrated_gaussian(request: Request) -> Iterator[Candidate]:
+    """Several Gaussian releases as OpenDP itself prices them."""
+    epsilon, delta = request.epsilon, request.delta
+    rho = accounting.concentrated_share(epsilon, delta, request.releases)
+    if rho == 0:
+        return
+    sigma = request.sensitivity / math.sqrt(2 * rho) * (1 + 1e-12)
+    law = known.DiscreteGaussian(sigma) if request.integer else known.Gaussian(sigma)
+    yield Candidate(
+        name="gaussian by zCDP",
+        loss=law.expected_loss(request.loss),
+        make=_opendp("gaussian", scale=sigma),
+        epsilon=epsilon,
+        delta=delta,
+        note="OpenDP's own composition and conversion from zCDP price them so",
+        together=True,
     )
 
 

@@ -22,7 +22,8 @@ class Advice:
     """Every mechanism that satisfies a request, the best first, and what nothing can beat.
 
     :param request: what was asked
-    :param ranking: candidates by expected loss
+    :param ranking: candidates by expected loss, but the best pure one first where it is as good
+        within the certified gap of the best: a delta that buys nothing should not be spent
     :param bounds: lower bounds, each proved over the mechanisms it names
     :param remarks: what could not be compared, and why
     :param failures: plugins whose candidates could not be computed, and why
@@ -36,7 +37,7 @@ class Advice:
 
     @property
     def best(self) -> Candidate:
-        """The candidate of least expected loss."""
+        """The first of the ranking."""
         return self.ranking[0]
 
     @property
@@ -53,8 +54,8 @@ class Advice:
     def gaussian_from(self) -> int | None:
         """From how many releases on, under the same budget, Gaussian noise is the best to add.
 
-        Compared with the other noise that is added whatever the answer. None for pure privacy,
-        and where it does not win up to 4096 releases.
+        Compared with the other noise that is added whatever the answer. None for pure privacy, for
+        vectors, joint queries and zCDP, and where it does not win up to 4096 releases.
         """
         return _gaussian_from(self.request)
 
@@ -72,8 +73,9 @@ class Advice:
     def __repr__(self) -> str:
         """One line: what was asked, and the best."""
         request, best = self.request, self.best
+        target = f"epsilon={request.epsilon:g}" if request.rho is None else f"rho={request.rho:g}"
         return (
-            f"Advice(epsilon={request.epsilon:g}, delta={request.delta:g}, best={best.name!r}, "
+            f"Advice({target}, delta={request.delta:g}, best={best.name!r}, "
             f"expected loss {best.loss:.6g}, of {len(self.ranking)} candidates)"
         )
 
@@ -87,8 +89,12 @@ class Advice:
         """The advice as plain values, for JSON."""
         request = self.request
         return {
-            "epsilon": request.epsilon,
+            "epsilon": request.epsilon if request.rho is None else None,
+            "rho": request.rho,
             "delta": request.delta,
+            "size": request.length,
+            "norm": None if request.length is None else request.norm,
+            "queries": request.queries,
             "sensitivity": request.sensitivity,
             "integer": request.integer,
             "bounds": None if request.bounds is None else list(request.bounds),
@@ -102,8 +108,9 @@ class Advice:
                     "name": c.name,
                     "loss": c.loss,
                     "ratio": c.loss / self.best.loss if self.best.loss > 0 else None,
-                    "epsilon": c.epsilon,
+                    "epsilon": c.epsilon if math.isfinite(c.epsilon) else None,
                     "delta": c.delta,
+                    "together": c.together,
                     "constructor": c.constructor,
                     "note": c.note,
                     "by": c.by,
@@ -125,7 +132,7 @@ class Advice:
 
 
 def advise(
-    epsilon: float,
+    epsilon: float | None = None,
     delta: float = 0.0,
     sensitivity: float = 1.0,
     *,
@@ -134,13 +141,18 @@ def advise(
     loss: str | Loss | Callable[[float], float] = "l1",
     prior: Sequence[float] | None = None,
     releases: int = 1,
+    rho: float | None = None,
+    size: int | None = None,
+    norm: str = "l2",
+    queries: int = 1,
     gap: float = 1e-3,
     progress: Progress | None = None,
 ) -> Advice:
     """Which mechanism to use: the expected loss of every one that applies, the best first.
 
-    Candidates come from the package itself and from every installed plugin. Each one names the
-    call that makes it. Several releases under one budget are compared under tight accounting.
+    Candidates come from the package itself and, for single numbers under epsilon and delta, from
+    every installed plugin. Each one names the call that makes it. Several releases under one budget
+    are compared under tight accounting.
 
     :param epsilon: privacy loss of all releases together
     :param delta: chance of a larger one; 0 for pure privacy
@@ -153,6 +165,11 @@ def advise(
     :param prior: chances of the answers within the bounds: of each integer, or of equal parts of
         a real range; uniform by default
     :param releases: how many such releases share the budget
+    :param rho: in place of epsilon, the loss under zCDP of all releases together
+    :param size: length of vectors, where the query answers vectors; losses are then sums
+    :param norm: in which the sensitivity of vectors is measured: "l1", "l2" or "linf"
+    :param queries: how many such queries are asked together: then noise for all of them at once is
+        a candidate, and losses are those of each query
     :param gap: largest acceptable certified gap of optimised tables
     :param progress: called with a line of text at each step
     :raises ValueError: for a bad argument, and where no mechanism satisfies the request
@@ -160,14 +177,18 @@ def advise(
     >>> from opendp_optimal import advise
     >>> advice = advise(epsilon=3.0, delta=1e-5)
     >>> [c.name for c in advice.ranking]
-    ['optimal table', 'staircase', 'canonical', 'laplace', 'gaussian']
+    ['staircase', 'optimal table', 'canonical', 'laplace', 'gaussian']
     >>> advice.lower <= advice.best.loss <= advice.lower * 1.001
     True
     >>> advise(epsilon=1.0, delta=1e-6, loss="l2", releases=100).best.name
     'gaussian'
+    >>> advise(1.0, 1e-6, size=10, norm="l2", loss="l2").best.name
+    'exponential decay in the l2 norm'
     """
+    if epsilon is None and rho is None:
+        raise ValueError("give one of epsilon (None) and rho (None)")
     request = Request(
-        epsilon=epsilon,
+        epsilon=math.inf if epsilon is None else epsilon,
         delta=delta,
         sensitivity=sensitivity,
         integer=integer,
@@ -176,25 +197,52 @@ def advise(
         prior=None if prior is None else tuple(prior),
         releases=releases,
         gap=gap,
+        rho=rho,
+        length=size,
+        norm=norm,
+        queries=queries,
     )
     found, failures = _collect(request, progress or (lambda _: None))
     candidates = [c for c in found if isinstance(c, Candidate) and math.isfinite(c.loss)]
     proved = tuple(b for b in found if isinstance(b, Bound))
     remarks = tuple(r for r in found if isinstance(r, Remark))
     if not candidates:
-        reason = "; ".join(failures) or "the share of each release may be too small"
+        target = f"epsilon ({epsilon})" if rho is None else f"rho ({rho})"
+        reason = (
+            "; ".join([*failures, *(r.text for r in remarks)])
+            or "the share of each release may be too small"
+        )
         raise ValueError(
-            f"no mechanism satisfies epsilon ({request.epsilon}) and delta ({request.delta}) with "
+            f"no mechanism satisfies {target} and delta ({request.delta}) with "
             f"releases ({request.releases}) and loss ({request.loss.name}): {reason}"
         )
-    ranking = tuple(sorted(candidates, key=lambda c: (c.loss, c.name)))
-    return Advice(request, ranking, proved, remarks, tuple(failures))
+    ranking = sorted(candidates, key=lambda c: (c.loss, c.name))
+    if request.releases == 1:
+        _prefer_pure(ranking)
+    return Advice(request, tuple(ranking), proved, remarks, tuple(failures))
+
+
+def _prefer_pure(ranking: list[Candidate]) -> None:
+    """Move pure noise to the front if the certificate of the best does not tell them apart."""
+    best = ranking[0]
+    if best.delta == 0 or best.noise is None or best.noise.table is None:
+        return
+    most = best.loss * (1 + best.noise.table.gap)
+    pure = next((c for c in ranking if c.delta == 0 and c.loss <= most), None)
+    if pure is not None:
+        ranking.remove(pure)
+        why = "delta is not needed: within the certified gap of the best"
+        ranking.insert(0, replace(pure, note="; ".join(filter(None, (pure.note, why)))))
 
 
 def _collect(request: Request, progress: Progress) -> tuple[list[Proposal], list[str]]:
     """Ask every plugin; one that fails is named and left out."""
     from opendp_optimal import plugins
 
+    if request.wide:  # plugins know single numbers under epsilon and delta
+        from opendp_optimal.advisor.wide import wide_candidates
+
+        return [replace(item, by="opendp-optimal") for item in wide_candidates(request)], []
     found: list[Proposal] = []
     failures: list[str] = []
     for added in plugins.load().candidates.values():
@@ -215,7 +263,7 @@ def _gaussian_from(request: Request) -> int | None:
     """The smallest count at which the Gaussian is the best additive noise, by bisection."""
     from opendp_optimal.advisor.additive import additive_candidates
 
-    if request.delta == 0:
+    if request.delta == 0 or request.wide:
         return None
 
     def wins(count: int) -> bool:

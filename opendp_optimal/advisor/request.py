@@ -7,14 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from opendp_optimal.checks import finite, whole
+from opendp_optimal.checks import finite, positive, whole
 from opendp_optimal.lazy import late
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.measure import dp
-from opendp_optimal.problem.noise import check_target
+from opendp_optimal.problem.noise import MIN_DELTA, MIN_EPSILON, check_target
 from opendp_optimal.table import NoiseTable
 
 MOST_RELEASES = 1_000_000
+MOST_NUMBERS = 1 << 20
+MAX_RHO = 1e3
 _CLOSE = 1e-9
 
 
@@ -22,9 +24,10 @@ _CLOSE = 1e-9
 class Request:
     """A query, a privacy target and a loss.
 
-    :param epsilon: privacy loss of all releases together
+    :param epsilon: privacy loss of all releases together; infinite where a rho is given
     :param delta: chance of a larger loss, of all releases together; 0 for pure privacy
-    :param sensitivity: how far the answers of neighbouring data can be apart
+    :param sensitivity: how far the answers of neighbouring data can be apart: for vectors in their
+        norm, for several queries each of them
     :param integer: whether the query answers integers
     :param bounds: smallest and largest answer, where they are known
     :param loss: of the error of each release, in the units of the query
@@ -32,9 +35,13 @@ class Request:
         a real range; uniform if None
     :param releases: how many releases of this kind share the budget
     :param gap: largest acceptable certified gap of optimised tables
+    :param rho: in place of epsilon, the loss under zCDP of all releases together
+    :param length: of vectors; None for single numbers
+    :param norm: in which vectors move: "l1", "l2" or "linf"
+    :param queries: how many such queries are asked together in a release
     """
 
-    epsilon: float
+    epsilon: float = math.inf
     delta: float = 0.0
     sensitivity: float = 1.0
     integer: bool = False
@@ -43,12 +50,16 @@ class Request:
     prior: tuple[float, ...] | None = None
     releases: int = 1
     gap: float = 1e-3
+    rho: float | None = None
+    length: int | None = None
+    norm: str = "l2"
+    queries: int = 1
 
     def __post_init__(self) -> None:
         """Check arguments at the door."""
-        for name in ("epsilon", "delta", "sensitivity", "gap"):
+        self._check_target()
+        for name in ("sensitivity", "gap"):
             object.__setattr__(self, name, finite(name, getattr(self, name)))
-        check_target(self.epsilon, self.delta)
         if not self.sensitivity > 0:
             raise ValueError(f"sensitivity ({self.sensitivity}) must be positive")
         if not self.gap > 0:
@@ -65,6 +76,47 @@ class Request:
             object.__setattr__(self, "bounds", self._checked_bounds())
         if self.prior is not None:
             object.__setattr__(self, "prior", self._checked_prior(self.prior))
+        self._check_shape()
+
+    def _check_target(self) -> None:
+        object.__setattr__(self, "delta", finite("delta", self.delta))
+        if self.rho is None:
+            object.__setattr__(self, "epsilon", finite("epsilon", self.epsilon))
+            check_target(self.epsilon, self.delta)
+            return
+        if self.epsilon != math.inf:
+            raise ValueError(f"give one of epsilon ({self.epsilon}) and rho ({self.rho})")
+        rho = positive("rho", self.rho)
+        if not MIN_EPSILON**2 <= rho <= MAX_RHO:
+            raise ValueError(f"rho ({rho}) must be in [{MIN_EPSILON**2:g}, {MAX_RHO:g}]")
+        object.__setattr__(self, "rho", rho)
+        if self.delta != 0 and not MIN_DELTA <= self.delta < 1:
+            raise ValueError(f"delta ({self.delta}) must be 0 or in [{MIN_DELTA}, 1)")
+
+    def _check_shape(self) -> None:
+        object.__setattr__(self, "queries", whole("queries", self.queries, most=MOST_NUMBERS))
+        if self.norm not in ("l1", "l2", "linf"):
+            raise ValueError(f"norm ({self.norm!r}) must be l1, l2 or linf")
+        if self.length is not None:
+            object.__setattr__(self, "length", whole("size", self.length, most=MOST_NUMBERS))
+            if self.queries > 1:
+                raise ValueError(
+                    f"queries ({self.queries}) must be of single numbers: without size"
+                )
+        if self.wide and self.bounds is not None:
+            raise ValueError("bounds must come without rho, size and queries")
+        if self.wide and self.loss.name not in ("l1", "l2"):
+            raise ValueError(f"loss ({self.loss.name}) must be l1 or l2 with rho, size or queries")
+        if self.queries > 1 and self.loss.name != "l2":
+            raise ValueError(
+                f"loss ({self.loss.name}) must be l2 for queries ({self.queries}): noise for all "
+                "of them is made for the squared error"
+            )
+
+    @property
+    def wide(self) -> bool:
+        """Whether it is for more than one number, or under zCDP."""
+        return self.rho is not None or self.length is not None or self.queries > 1
 
     def _checked_bounds(self) -> tuple[float, float]:
         given: Any = self.bounds
@@ -140,12 +192,20 @@ class Call:
     def __str__(self) -> str:
         """The call in words; what has no short text is called by the name of its argument."""
         texts = {
-            name: value.spelling if isinstance(value, Loss) else repr(value)
+            name: value.spelling if isinstance(value, Loss) else _spelt(value)
             for name, value in self.arguments.items()
         }
         given = (f"{name}={name if name == 'prior' else text}" for name, text in texts.items())
         function = self.place.partition(":")[2]
         return f"{self.face}.{function}({', '.join(['input_domain', 'input_metric', *given])})"
+
+
+def _spelt(value: Any) -> str:
+    """The text of an argument; measures of privacy as the calls that make them."""
+    if not isinstance(value, dp.Measure):
+        return repr(value)
+    inner = "dp.zero_concentrated_divergence()"
+    return f"dp.approximate({inner})" if str(value.type).startswith("Approximate") else inner
 
 
 @dataclass(frozen=True)
@@ -167,14 +227,16 @@ class Candidate:
     """One mechanism that satisfies a request.
 
     :param name: what it is called, the same in every request
-    :param loss: expected loss of each release
+    :param loss: expected loss of each release: for vectors summed over coordinates, for several
+        queries of each of them
     :param make: makes it: takes ``(input_domain, input_metric)``, returns a measurement
     :param constructor: the same as the text of a call; by default what ``str(make)`` says
-    :param epsilon: privacy loss of a single release
+    :param epsilon: privacy loss of a single release; infinite where only a rho bounds it
     :param delta: chance of a larger one, of a single release
     :param note: what else to know before using it
     :param noise: what is added, where it does not depend on the answer
     :param by: the distribution that proposed it; filled in by the host
+    :param together: whether ``epsilon`` and ``delta`` are of all releases together
     """
 
     name: str
@@ -186,6 +248,7 @@ class Candidate:
     note: str = ""
     noise: Noise | None = field(default=None, repr=False)
     by: str = ""
+    together: bool = False
 
     def __post_init__(self) -> None:
         """Write the call down where it was not given in words."""

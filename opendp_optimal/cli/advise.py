@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import click
 
 from opendp_optimal.advisor.advice import Advice
@@ -17,13 +19,13 @@ from opendp_optimal.cli.terminal import (
     plot_option,
     print_json,
     print_table,
-    target,
     working,
 )
 
 
 @click.command()
-@target
+@click.argument("epsilon", type=float, required=False)
+@click.argument("delta", type=float, required=False)
 @click.option("--sensitivity", type=float, default=1.0, show_default=True, help="Of the query.")
 @click.option("--integer", is_flag=True, help="The query answers integers.")
 @click.option("--bounds", type=(float, float), help="Smallest and largest answer.")
@@ -39,11 +41,27 @@ from opendp_optimal.cli.terminal import (
 @click.option(
     "--gap", default=1e-3, show_default=True, help="Largest acceptable gap of optimised tables."
 )
+@click.option("--rho", type=float, help="Under zCDP; then the only argument is DELTA.")
+@click.option("--size", type=click.IntRange(1), help="Length of vectors.")
+@click.option(
+    "--norm",
+    type=click.Choice(["l1", "l2", "linf"]),
+    default="l2",
+    show_default=True,
+    help="In which the sensitivity of vectors is measured.",
+)
+@click.option(
+    "--queries",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="How many such queries are asked together, with noise for all of them.",
+)
 @plot_option
 @json_option
 def advise(
-    epsilon: float,
-    delta: float,
+    epsilon: float | None,
+    delta: float | None,
     sensitivity: float,
     integer: bool,
     bounds: tuple[float, float] | None,
@@ -51,10 +69,14 @@ def advise(
     prior: str | None,
     releases: int,
     gap: float,
+    rho: float | None,
+    size: int | None,
+    norm: str,
+    queries: int,
     plot: str | None,
     as_json: bool,
 ) -> int:
-    """Rank every mechanism that satisfies EPSILON and DELTA by its expected loss.
+    """Rank every mechanism that satisfies EPSILON and DELTA, or a rho, by its expected loss.
 
     Prints the expected losses, the certified lower bound, the call that makes the best mechanism,
     and from how many releases on Gaussian noise is the best to add. Exits with 1 if a plugin
@@ -62,16 +84,22 @@ def advise(
     """
     from opendp_optimal.advisor.advice import advise as ask
 
+    if rho is not None and delta is None:
+        epsilon, delta = None, epsilon
     with working("comparing mechanisms"):
         advice = ask(
             epsilon,
-            delta,
+            0.0 if delta is None else delta,
             sensitivity,
             integer=integer,
             bounds=bounds,
             loss=loss,
             prior=None if prior is None else listed(prior, "prior"),
             releases=releases,
+            rho=rho,
+            size=size,
+            norm=norm,
+            queries=queries,
             gap=gap,
         )
         plain = advice.as_dict()
@@ -92,6 +120,11 @@ def advise(
 def _print(advice: Advice) -> None:
     request, best = advice.request, advice.best
     kind = "integer" if request.integer else "real"
+    target = f"epsilon {request.epsilon:g}" if request.rho is None else f"rho {request.rho:g}"
+    shape = (
+        "" if request.length is None else f" in vectors of {request.length}, {request.norm} norm"
+    )
+    shape += "" if request.queries == 1 else f" to {request.queries} queries asked together"
     within = "" if request.bounds is None else f" in {request.bounds[0]:g}..{request.bounds[1]:g}"
     print_table(
         ["mechanism", "expected loss", "/ best", "epsilon of each", "delta of each", "from"],
@@ -100,15 +133,16 @@ def _print(advice: Advice) -> None:
                 c.name,
                 figure(c.loss),
                 f"{c.loss / best.loss:.4f}" if best.loss > 0 else "-",
-                figure(c.epsilon, 4),
-                figure(c.delta, 3),
+                (figure(c.epsilon, 4) if math.isfinite(c.epsilon) else "-")
+                + (" in total" if c.together else ""),
+                figure(c.delta, 3) + (" in total" if c.together else ""),
                 c.by,
             )
             for c in advice.ranking
         ],
         title=(
-            f"epsilon {request.epsilon:g}, delta {request.delta:g}, sensitivity "
-            f"{request.sensitivity:g}, {kind} answers{within}, loss {request.loss.name}, "
+            f"{target}, delta {request.delta:g}, sensitivity "
+            f"{request.sensitivity:g}, {kind} answers{shape}{within}, loss {request.loss.name}, "
             f"{request.releases} release{'' if request.releases == 1 else 's'}"
         ),
     )
@@ -120,6 +154,8 @@ def _print(advice: Advice) -> None:
         click.echo(f"  {best.note}")
     if advice.gaussian_from is not None:
         click.echo(f"of the noise added: use gaussian from {advice.gaussian_from} releases on")
+    if request.integer and request.sensitivity == 1 and request.delta > 0 and not request.wide:
+        click.echo("counts by keys that are secret, too: opendp-optimal keys")
     if request.releases > 1:
         click.echo("opendp-optimal budget keeps what they spend together, in a ledger")
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import random
 import tempfile
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import click
 import numpy as np
 
-from opendp_optimal.budget.ledger import open_ledger
+from opendp_optimal.budget.ledger import Ledger, open_ledger
 from opendp_optimal.cli.plots import (
     draw_bars,
     draw_shapes,
@@ -115,8 +117,13 @@ def error(measurement: dp.Measurement, question: Question, repeats: int) -> floa
 
 
 def spend(epsilon: float, delta: float) -> dict[str, int]:
-    """Charge the queries to a ledger that has room for all but the last; say how many were paid."""
+    """Charge queries to a ledger that has room for all but the last, and ask one of them thrice.
+
+    The same request comes back as it was, drawn once and charged once.
+    """
     paid = 0
+    unit = dp.unit_of(contributions=1)
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
     with tempfile.TemporaryDirectory() as folder, open_ledger(f"{folder}/budgets.db") as ledger:
         asked = questions()
         room = len(asked) - 0.5
@@ -125,7 +132,49 @@ def spend(epsilon: float, delta: float) -> dict[str, int]:
             with suppress(BudgetError):
                 ledger.charge("people", epsilon=epsilon, delta=delta, note=question.name)
                 paid += 1
-    return {"paid": paid, "refused": len(asked) - paid}
+        ledger.create("incomes", epsilon=1.5 * epsilon, delta=min(1.5 * delta, (1 + delta) / 2))
+        context = ledger.context("incomes", data=people()[0], privacy_unit=unit, domain=domain)
+        price = {"epsilon": epsilon, "delta": delta, "request": "2026-11 monthly"}
+        answers = {context.query(**price).count().optimal().release() for _ in range(3)}
+        told = {"paid": paid, "refused": len(asked) - paid, "answers": len(answers)}
+        with suppress(ModuleNotFoundError):  # of a plugin that is not installed
+            told |= _client(ledger)
+        ledger.verify()
+    return told
+
+
+def _client(ledger: Ledger) -> dict[str, int]:
+    """Ask a server where to have lunch, three times, and two more things: one is not paid for."""
+    select = import_module("opendp_optimal_select")
+    server = select.Server(select.Catalogue(range(200), range(200)))
+    ledger.create("me", epsilon=1.0)
+    client = select.Client(0.5, 3, ledger=ledger, name="me")
+    sent: list[bytes] = []
+
+    def transport(signal: bytes) -> bytes:
+        sent.append(signal)
+        answer: bytes = server.handle(signal)
+        return answer
+
+    for question in ("lunch", "lunch", "lunch", "supper", "breakfast"):
+        with suppress(BudgetError):
+            client.ask(41.7, transport, question=question)
+    return {"client_asked": len(sent), "client_signals": len(set(sent))}
+
+
+def estimate(epsilon: float) -> dict[str, float]:
+    """Release a table in which most cells are empty, and read it twice: clamped, and estimated."""
+    bayes = import_module("opendp_optimal_bayes")
+    dice = random.Random(20)
+    true = [int(dice.expovariate(0.05)) if dice.random() < 0.2 else 0 for _ in range(1000)]
+    space = dp.vector_domain(dp.atom_domain(T=int), size=len(true)), dp.l1_distance(T=int)
+    noisy = dp.m.make_laplace(*space, scale=1 / epsilon)
+    released = noisy(true)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bayes.PosteriorWarning)
+        found = bayes.posterior(released, noisy)
+    guesses = {"clamped": np.maximum(released, 0), "estimated": found.median}
+    return {name: float(np.abs(guess - true).mean()) for name, guess in guesses.items()}
 
 
 @click.command()
@@ -161,10 +210,12 @@ def demo(
             row[f"{name}_expected"] = noise.expected
         rows.append(row)
     ledger = spend(epsilon, delta)
+    cells: dict[str, float] = {}
+    with suppress(ModuleNotFoundError):  # of a plugin that is not installed
+        cells = estimate(epsilon / 10)
     if as_json:
-        print_json(
-            {"epsilon": epsilon, "delta": delta, "loss": loss, "queries": rows, "ledger": ledger}
-        )
+        report = {"epsilon": epsilon, "delta": delta, "loss": loss, "queries": rows}
+        print_json({**report, "ledger": ledger, "table": cells})
     else:
         print_table(
             ["query", "truth", *NAMES],
@@ -181,8 +232,21 @@ def demo(
             f"{figure_down(table.lower)} (certified gap {100 * table.gap:.2g} %)\n"
             "counts are whole numbers: at small delta discrete Laplace noise is optimal for them\n"
             f"a ledger with room for all but one of the queries: {ledger['paid']} paid, "
-            f"{ledger['refused']} refused (opendp-optimal budget)"
+            f"{ledger['refused']} refused (opendp-optimal budget)\n"
+            f"one request asked three times: {ledger['answers']} answer, drawn and charged once"
         )
+        if "client_asked" in ledger:
+            click.echo(
+                f"a client with a budget for two questions, which asks one of them three times and "
+                f"a third: {ledger['client_asked']} sent, {ledger['client_signals']} different, "
+                "then nothing (opendp-optimal select ask --ledger)"
+            )
+        if cells:
+            click.echo(
+                f"a table of 1000 counts at epsilon {epsilon / 10:g}, mean absolute error of a "
+                f"cell: {cells['clamped']:.3g} clamped at 0, {cells['estimated']:.3g} estimated "
+                "from the release at no cost (opendp-optimal bayes posterior)"
+            )
     if plot is not None:
         picture, (left, right) = new_figure(11.0, 4.2, columns=2)
         own = shape_of(table)

@@ -12,7 +12,11 @@ import click
 import numpy as np
 
 from opendp_optimal.arrays import Floats
+from opendp_optimal.certify.decay import Decay
+from opendp_optimal.certify.pair import unfolded
 from opendp_optimal.table import NoiseTable
+from opendp_optimal.table.pair import PairTable
+from opendp_optimal.table.radial import RadialTable
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 MOST_BLOCKS = 2000
@@ -38,7 +42,8 @@ def shape_of(table: NoiseTable) -> Shape:
     """Return the density of a table, in units of the sensitivity (integers: in whole numbers)."""
     cells = table.cells if table.kind == "real" else 1
     mass = np.asarray(table.weights, dtype=np.float64) / table.total
-    mass[table.radius] += table.atom / table.total
+    spike = 0 if table.spike is None else table.spike.weight
+    mass[table.radius] += (table.atom + spike) / table.total
     if table.tail is not None:
         # Pure noise goes on for ever, block after block; show it until little is left.
         block = np.asarray(table.tail.weights, dtype=np.float64) / table.total
@@ -50,6 +55,39 @@ def shape_of(table: NoiseTable) -> Shape:
     radius = len(mass) // 2
     points = np.arange(-radius, radius + 2) - 0.5
     return Shape("optimal", points / cells, mass * cells)
+
+
+def radial_shape(table: RadialTable, bins: int = 240) -> Shape:
+    """Return the density of the length of noise for vectors, in its norm, in sensitivities."""
+    law, size = table.law, table.size
+    if isinstance(law, Decay):
+        top = size / max(law.c + (2 * law.k * size) ** 0.5, 1e-9)
+        end = top + (12 * size**0.5 + 30) / (law.c + (2 * law.k * size) ** 0.5)
+        edges = np.linspace(0.0, end, bins + 1)
+        r = (edges[1:] + edges[:-1]) / 2
+        logs = (size - 1) * np.log(r) - law.c * r - law.k * r * r
+    else:
+        ends = (law.first + (law.start + np.arange(len(law.weights))) * law.step) / law.step
+        edges = np.linspace(0.0, float(ends[-1]), bins + 1)
+        r = (edges[1:] + edges[:-1]) / 2
+        # A point of ball j is below r with chance (r / radius)^size.
+        shares = np.log(law.weights / table.total) - size * np.log(ends)
+        inside = np.where(r[:, None] <= ends, shares, -np.inf)
+        peak = inside.max(axis=1)
+        logs = (size - 1) * np.log(r) + peak + np.log(np.exp(inside - peak[:, None]).sum(axis=1))
+    density = np.exp(logs - logs.max())
+    return Shape("length", edges, density / float((density * np.diff(edges)).sum()))
+
+
+def pair_shapes(table: PairTable) -> list[Shape]:
+    """Return the densities of the noise on a count and on a centred sum, in units of the range."""
+    mass = unfolded(table.weights) / table.total
+    rows, columns = ((n - 1) / 2 for n in mass.shape)
+    counts, sums = mass.sum(axis=1), mass.sum(axis=0) * table.cells
+    return [
+        Shape("count", np.arange(-rows - 0.5, rows + 1), counts),
+        Shape("centred sum", np.arange(-columns - 0.5, columns + 1) / table.cells, sums),
+    ]
 
 
 def rivals(table: NoiseTable, edges: Floats) -> list[Shape]:

@@ -19,16 +19,19 @@ from opendp_optimal.cli.plots import (
     bars,
     draw_shapes,
     new_figure,
+    pair_shapes,
+    radial_shape,
     rivals,
     save_figure,
     shape_of,
 )
-from opendp_optimal.cli.solve import find, noted, verdict
+from opendp_optimal.cli.solve import find_kind, noted, verdict
 from opendp_optimal.cli.terminal import (
     figure,
     gap_option,
     integer_option,
     json_option,
+    kind_options,
     loss_option,
     note,
     plot_option,
@@ -38,6 +41,8 @@ from opendp_optimal.cli.terminal import (
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table.base import Table
 from opendp_optimal.table.bounded import BoundedTable
+from opendp_optimal.table.pair import PairTable
+from opendp_optimal.table.radial import RadialTable
 
 BOUNDED_GAP = 1e-2
 MOST_ANSWERS = 9
@@ -59,6 +64,7 @@ MOST_ANSWERS = 9
 @click.option("--sensitivity", type=float, help="How far neighbours are apart; with --range.")
 @click.option("--bins", type=click.IntRange(min=1), help="Equal bins; with --range.")
 @click.option("--cap", type=float, help="Bound the loss at every answer; with --range.")
+@kind_options
 @plot_option
 @json_option
 def show(
@@ -71,15 +77,21 @@ def show(
     sensitivity: float | None,
     bins: int | None,
     cap: float | None,
+    size: int | None,
+    norm: str,
+    mean: bool,
     plot: str | None,
     as_json: bool,
 ) -> None:
     """Show the optimal noise for EPSILON and DELTA beside Laplace, Gaussian and staircase noise.
 
-    With --range, show the family of noises that depend on the answer.
+    With --range, show the family of noises that depend on the answer; with --size, the length of
+    noise for vectors; with --mean, noise for a mean and its count.
     """
     table: Table
     if ends is not None:
+        if size is not None or mean:
+            raise click.UsageError("--range goes with neither --size nor --mean")
         table = noted(
             opendp_optimal.solve_bounded,
             epsilon=epsilon,
@@ -95,7 +107,16 @@ def show(
     elif sensitivity is not None or bins is not None or cap is not None:
         raise click.UsageError("--sensitivity, --bins and --cap need --range")
     else:
-        table = find(epsilon, delta, loss, integer_sensitivity, gap)
+        table = find_kind(
+            size,
+            norm,
+            mean,
+            gap,
+            epsilon=epsilon,
+            delta=delta,
+            loss=loss,
+            integer_sensitivity=integer_sensitivity,
+        )
     shown = view(table)
     if as_json:
         print_json({**table.summary(), **shown.facts})
@@ -181,6 +202,35 @@ def _family(table: BoundedTable) -> View:
         f"{verdict(table)}; at most {figure(largest)} at any one answer",
     ]
     return View(facts, lines, picture)
+
+
+@view.register
+def _lengths(table: RadialTable) -> View:
+    whole = radial_shape(table)
+    own = _middle(whole, whole)
+    bound = (
+        verdict(table) if table.lower else f"expected {table.loss.name} loss {figure(table.upper)}"
+    )
+    lines = [f"how long the noise is, in the {table.norm} norm:", *characters([own], 72), "", bound]
+    return View({"edges": own.edges, "density": own.density}, lines, lambda: _picture(table, [own]))
+
+
+@view.register
+def _pair(table: PairTable) -> View:
+    shapes = [_middle(shape, shape) for shape in pair_shapes(table)]
+    lines = [*(line for shape in shapes for line in characters([shape], 64)), "", verdict(table)]
+    facts = {shape.name: {"edges": shape.edges, "density": shape.density} for shape in shapes}
+    return View(facts, lines, lambda: _picture(table, shapes))
+
+
+def _picture(table: Table, shapes: list[Shape]) -> Any:
+    """Draw shapes on different scales, one panel each."""
+    drawn, axes = new_figure(7.5, 3.5 * len(shapes), 1, len(shapes))
+    for axis, shape in zip(axes, shapes, strict=True):
+        axis.stairs(shape.density, shape.edges, fill=True, color=COLOURS["optimal"], alpha=0.6)
+        title = f"{shape.name}: epsilon {table.epsilon:g}, delta {table.delta:g}, {table.loss.name}"
+        axis.set_title(title, loc="left")
+    return drawn
 
 
 def characters(shapes: list[Shape], width: int, middle: str = "") -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from opendp_optimal.cli.terminal import (
     gap_option,
     integer_option,
     json_option,
+    kind_options,
     loss_option,
     note,
     print_json,
@@ -36,14 +36,7 @@ T = TypeVar("T")
 @loss_option
 @integer_option
 @gap_option
-@click.option("--size", type=click.IntRange(1), help="Length of vectors: noise for all of one.")
-@click.option(
-    "--norm",
-    type=click.Choice(["l1", "l2", "linf"]),
-    default="l2",
-    show_default=True,
-    help="In which neighbouring vectors are 1 apart.",
-)
+@kind_options
 @click.option("--no-cache", is_flag=True, help="Solve afresh and keep nothing.")
 @json_option
 def solve(
@@ -54,40 +47,38 @@ def solve(
     gap: float,
     size: int | None,
     norm: str,
+    mean: bool,
     no_cache: bool,
     as_json: bool,
 ) -> int:
     """Find the optimal noise for EPSILON and DELTA (0 if left out) and its certificate.
 
-    With --size, the best noise in a norm for vectors, losses l1 and l2; no bound below it is
-    proved. Exits with 3 if the gap asked for was not reached.
+    With --size, the best noise in a norm for vectors, losses l1 and l2; how close to optimal it is
+    is proved under l2 for the loss l2. Exits with 3 if the gap asked for was not reached; of
+    vectors none is asked for.
     """
     started = time.perf_counter()
-    table: Table
-    if size is None:
-        table = find(epsilon, delta, loss, integer_sensitivity, gap, cache=not no_cache)
-    else:
-        gap = math.inf
-        table = noted(
-            opendp_optimal.solve_radial,
-            epsilon=epsilon,
-            delta=delta,
-            size=size,
-            norm=norm,
-            loss=loss,
-            integer_sensitivity=integer_sensitivity,
-            cache=not no_cache,
-        )
+    table = find_kind(
+        size,
+        norm,
+        mean,
+        gap,
+        epsilon=epsilon,
+        delta=delta,
+        loss=loss,
+        integer_sensitivity=integer_sensitivity,
+        cache=not no_cache,
+    )
     seconds = time.perf_counter() - started
     facts = table.summary()
-    if size is not None:
+    if size is not None and not table.lower:
         facts = {name: value for name, value in facts.items() if name not in ("lower", "gap")}
     if as_json:
         print_json({**facts, "seconds": round(seconds, 4)})
     else:
         print_pairs([(name, _show(name, value)) for name, value in facts.items()])
         note(f"took {seconds:.3f} s")
-    return 0 if table.gap <= gap else GAP_NOT_REACHED
+    return 0 if size is not None or table.gap <= gap else GAP_NOT_REACHED
 
 
 def find(
@@ -99,7 +90,7 @@ def find(
     *,
     cache: bool = True,
 ) -> NoiseTable:
-    """Solve or load a table of additive noise."""
+    """Solve or load a table of additive noise for a number."""
     return noted(
         opendp_optimal.solve,
         epsilon=epsilon,
@@ -109,6 +100,17 @@ def find(
         gap=gap,
         cache=cache,
     )
+
+
+def find_kind(size: int | None, norm: str, mean: bool, gap: float, **asked: Any) -> Table:
+    """Solve or load a table of additive noise: for a number, a vector, or a mean and its count."""
+    if mean:
+        if size is not None or asked.pop("integer_sensitivity") is not None:
+            raise click.UsageError("--mean goes with neither --size nor --integer")
+        return noted(opendp_optimal.solve_pair, **asked, gap=gap)
+    if size is not None:
+        return noted(opendp_optimal.solve_radial, **asked, size=size, norm=norm)
+    return noted(opendp_optimal.solve, **asked, gap=gap)
 
 
 def noted(solve: Callable[..., T], **asked: Any) -> T:

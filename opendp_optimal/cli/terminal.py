@@ -72,6 +72,21 @@ def target(command: F) -> F:
     return click.argument("epsilon", type=float)(command)
 
 
+def kind_options(command: F) -> F:
+    """Add the options for noise of more than one number: --size, --norm and --mean."""
+    command = click.option("--mean", is_flag=True, help="Noise for a mean and its count.")(command)
+    command = click.option(
+        "--norm",
+        type=click.Choice(["l1", "l2", "linf"]),
+        default="l2",
+        show_default=True,
+        help="In which neighbouring vectors are 1 apart.",
+    )(command)
+    return click.option(
+        "--size", type=click.IntRange(1), help="Length of vectors: noise for all of one."
+    )(command)
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return a console; wide and plain when nobody is looking."""
     from rich.console import Console

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import multiprocessing
 import signal
@@ -10,6 +11,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import click
 
@@ -24,6 +26,7 @@ from opendp_optimal.cli.terminal import (
     progress_bar,
 )
 from opendp_optimal.table import store as tables
+from opendp_optimal.table.base import Table
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,9 @@ class Job:
     loss: str
     integer_sensitivity: int | None
     gap: float
+    size: int | None = None
+    norm: str = "l2"
+    mean: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,16 @@ class Outcome:
     help="Also for integer queries of this sensitivity; repeat for more.",
 )
 @click.option("--no-real", is_flag=True, help="Leave out the tables for real queries.")
+@click.option("--size", "sizes", type=click.IntRange(1), multiple=True, help="Vectors, so long.")
+@click.option(
+    "--norm",
+    "norms",
+    type=click.Choice(["l1", "l2", "linf"]),
+    multiple=True,
+    default=["l2"],
+    help="Of vectors; repeat for more.",
+)
+@click.option("--mean", is_flag=True, help="Also for a mean and its count.")
 @gap_option
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")
 @json_option
@@ -69,6 +85,9 @@ def warm(
     losses: tuple[str, ...],
     sensitivities: tuple[int, ...],
     no_real: bool,
+    sizes: tuple[int, ...],
+    norms: tuple[str, ...],
+    mean: bool,
     gap: float,
     jobs: int,
     as_json: bool,
@@ -79,12 +98,17 @@ def warm(
     was not reached, with 1 if a target failed or a table could not be written.
     """
     kinds: list[int | None] = ([] if no_real else [None]) + list(sensitivities)
-    if not kinds:
-        raise click.UsageError("--no-real needs at least one --integer.")
+    wanted: list[tuple[int | None, int | None, str, bool]] = [
+        *((kind, None, "l2", False) for kind in kinds),
+        *((None, size, norm, False) for size in sizes for norm in norms),
+        *[(None, None, "l2", True)][: int(mean)],
+    ]
+    if not wanted:
+        raise click.UsageError("--no-real needs at least one --integer, --size or --mean.")
     grid = [
-        Job(epsilon, delta, loss, kind, gap)
-        for epsilon, delta, loss, kind in itertools.product(
-            listed(epsilons, "epsilon"), listed(deltas, "delta"), losses, kinds
+        Job(epsilon, delta, loss, kind, gap, size, norm, pair)
+        for epsilon, delta, loss, (kind, size, norm, pair) in itertools.product(
+            listed(epsilons, "epsilon"), listed(deltas, "delta"), losses, wanted
         )
     ]
     try:
@@ -126,6 +150,25 @@ def run(grid: Sequence[Job], jobs: int) -> list[Outcome]:
     return sorted(outcomes, key=lambda o: grid.index(o.job))
 
 
+def _table(job: Job, steps: list[str]) -> Table:
+    """The table of a job; steps are noted if it had to be solved."""
+    import opendp_optimal
+
+    asked: dict[str, Any] = {"epsilon": job.epsilon, "delta": job.delta, "loss": job.loss}
+    if job.mean:
+        return opendp_optimal.solve_pair(**asked, gap=job.gap, progress=steps.append)
+    asked["integer_sensitivity"] = job.integer_sensitivity
+    if job.size is None:
+        return opendp_optimal.solve(**asked, gap=job.gap, progress=steps.append)
+    asked |= {"size": job.size, "norm": job.norm}
+    with contextlib.suppress(LookupError):
+        stored = opendp_optimal.solve_radial(**asked, compute=False)
+        if stored.prices is not None or not stored.problem.has_bound:
+            return stored
+    steps.append("solving")
+    return opendp_optimal.solve_radial(**asked)
+
+
 def attempt(job: Job) -> Outcome:
     """Make sure that one table is in the cache."""
     import opendp_optimal
@@ -137,14 +180,7 @@ def attempt(job: Job) -> Outcome:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            table = opendp_optimal.solve(
-                epsilon=job.epsilon,
-                delta=job.delta,
-                loss=job.loss,
-                integer_sensitivity=job.integer_sensitivity,
-                gap=job.gap,
-                progress=steps.append,
-            )
+            table = _table(job, steps)
     except Exception as error:
         seconds = time.perf_counter() - started
         return Outcome(job, "failed", None, seconds, f"{type(error).__name__}: {error}")
@@ -152,7 +188,8 @@ def attempt(job: Job) -> Outcome:
     if steps and not tables.is_kept(table.problem):
         reason = f"the table could not be written to {tables.cache_directory()}"
         return Outcome(job, "failed", table.gap, seconds, reason)
-    status = "gap not reached" if table.gap > job.gap else "solved" if steps else "there"
+    missed = job.size is None and table.gap > job.gap
+    status = "gap not reached" if missed else "solved" if steps else "there"
     return Outcome(job, status, table.gap, seconds)
 
 
@@ -164,6 +201,7 @@ def _ignore_interrupts() -> None:
 def _line(number: int, total: int, outcome: Outcome) -> str:
     job = outcome.job
     kind = "real" if job.integer_sensitivity is None else f"int {job.integer_sensitivity}"
+    kind = "mean" if job.mean else kind if job.size is None else f"{job.size} in {job.norm}"
     return (
         f"{number}/{total} {kind} {job.loss} epsilon {job.epsilon:g} delta "
         f"{job.delta:g}: {outcome.status} ({outcome.seconds:.2f} s)"

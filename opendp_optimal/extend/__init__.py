@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from opendp_optimal.losses.base import loss_of as loss_of
     from opendp_optimal.measure._opendp import make_measurement as make_measurement
     from opendp_optimal.measure._opendp import make_transformation as make_transformation
+    from opendp_optimal.measure._opendp import new_domain as new_domain
+    from opendp_optimal.measure._opendp import new_metric as new_metric
     from opendp_optimal.measure._opendp import postprocess as postprocess
     from opendp_optimal.measure._opendp import require_features as require_features
     from opendp_optimal.measure.anatomy import chain_of as chain_of
@@ -69,6 +71,13 @@ if TYPE_CHECKING:
     from opendp_optimal.measure.channel import make_optimal_channel as make_optimal_channel
     from opendp_optimal.measure.channel import then_optimal_channel as then_optimal_channel
     from opendp_optimal.measure.facts import record_text as record_text
+    from opendp_optimal.measure.frames.answer import Number as Number
+    from opendp_optimal.measure.frames.answer import combined_accuracy as combined_accuracy
+    from opendp_optimal.measure.frames.answer import noisy_frame as noisy_frame
+    from opendp_optimal.measure.frames.noise import Moves as Moves
+    from opendp_optimal.measure.frames.noise import Price as Price
+    from opendp_optimal.measure.frames.noise import TableNoise as TableNoise
+    from opendp_optimal.measure.frames.noise import table_noise as table_noise
     from opendp_optimal.measure.gaussian import make_grid_gaussian as make_grid_gaussian
     from opendp_optimal.measure.gaussian import make_grid_laplace as make_grid_laplace
     from opendp_optimal.measure.gaussian import then_grid_gaussian as then_grid_gaussian
@@ -96,7 +105,7 @@ if TYPE_CHECKING:
     from opendp_optimal.sample.words import Source as Source
     from opendp_optimal.sample.words import random_words as random_words
     from opendp_optimal.sample.words import secure_bytes as secure_bytes
-    from opendp_optimal.search.closed import certified_noise as certified_noise
-    from opendp_optimal.search.closed import truncated_laplace as truncated_laplace
+    from opendp_optimal.search.given import certified_noise as certified_noise
+    from opendp_optimal.search.given import truncated_laplace as truncated_laplace
 
 __getattr__, __dir__, __all__ = lazy_face(__name__)

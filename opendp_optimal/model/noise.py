@@ -250,9 +250,15 @@ def floats(numerators: Sequence[int], denominator: int) -> Floats:
         return np.array([number / denominator for number in numerators], dtype=float)
 
 
+def radii(problem: NoiseProblem, cells: int) -> tuple[int, int]:
+    """Where the optimum has hardly mass, and where its prices are 0, in lattice cells."""
+    mass, prices = problem.reaches
+    return math.ceil(cells * mass) + 1, math.ceil(cells * prices) + 1
+
+
 def program_above(problem: NoiseProblem, cells: int) -> LatticeProgram:
     """The programme of a mechanism on the lattice with so many cells per sensitivity."""
-    radius, _ = problem.radii(cells)
+    radius, _ = radii(problem, cells)
     if problem.support is not None:
         spread = Fraction(0 if problem.kind == "integer" else 1, 2)
         radius = max(1, min(radius, math.floor(_edge(problem, cells) - spread)))
@@ -272,18 +278,19 @@ def program_above(problem: NoiseProblem, cells: int) -> LatticeProgram:
 
 def program_below(problem: NoiseProblem, cells: int) -> LatticeProgram:
     """A relaxation: no mechanism has a smaller loss than its optimum."""
-    radius = problem.radii(cells)[1] + cells
+    radius = radii(problem, cells)[1] + cells
     bounded = False
     if problem.support is not None:
         edge = math.ceil(_edge(problem, cells))
         radius, bounded = min(radius, edge), edge < radius
-    cost = problem.cost(cells, radius)
+    # One point more on each side, as prices need: costs are found once.
+    cost = problem.cost(cells, radius + 1)
     return LatticeProgram(
         epsilon=problem.epsilon,
         delta=problem.delta,
         cells=cells,
         radius=radius,
-        cost=floats(cost.lower, cost.denominator),
+        cost=floats(cost.lower, cost.denominator)[1:-1],
         atom_cost=None,
         folded=problem.folded,
         monotone="relaxed" if problem.monotone else "",

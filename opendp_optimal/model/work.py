@@ -7,6 +7,9 @@ an answer is the same on every machine, however busy. The unit is about a second
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
+
+from opendp_optimal.arrays import Floats
 
 _TERM, _OPERATION, _STEP = 4e-7, 1 / 4e9, 5e-4
 """A step of an interior-point method: for each term, each operation of dense algebra, and the rest
@@ -33,7 +36,10 @@ class Work:
             self.whole.spend(seconds)
 
 
-def step_seconds(terms: float, operations: float) -> float:
+N = TypeVar("N", float, Floats)
+
+
+def step_seconds(terms: N, operations: N) -> N:
     """A step of an interior-point method.
 
     :param terms: constraints that the step goes through, one by one

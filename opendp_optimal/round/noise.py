@@ -29,20 +29,33 @@ def falling(weights: Floats) -> Floats:
 
 
 def round_weights(weights: Floats, atom: float) -> tuple[Integers, int]:
-    """Integers in proportion to the floats that add up to TOTAL; what is left goes to 0."""
+    """Integers in proportion to the floats that add up to TOTAL.
+
+    What is left goes to 0; of an uneven law to its largest weight, so that one that rises and
+    falls still does.
+    """
     weights = np.maximum(weights, 0.0)
     atom = max(atom, 0.0)
     scale = TOTAL * _SHRINK / (float(weights.sum()) + atom)
     out = np.floor(weights * scale).astype(np.int64)
     whole_atom = math.floor(atom * scale)
-    out[len(out) // 2] += TOTAL - whole_atom - sum(out.tolist())
+    middle, highest = len(out) // 2, int(np.argmax(out))
+    central = out[middle] == out[highest] or np.array_equal(out, out[::-1])
+    out[middle if central else highest] += TOTAL - whole_atom - sum(out.tolist())
     return out, whole_atom
+
+
+def decaying(epsilon: float, cells: int, radius: int) -> Floats:
+    """Truncated Laplace: weights that fall by e^-epsilon over a unit."""
+    distance = np.abs(np.arange(-radius, radius + 1))
+    law = np.exp(-epsilon * distance / cells)
+    return np.asarray(law / law.sum())
 
 
 def private_weights(
     weights: Floats,
     atom: float,
-    reference: Floats,
+    reference: Floats | None = None,
     *,
     cells: int,
     epsilon: float,
@@ -53,16 +66,19 @@ def private_weights(
 
     The worst shortfall is convex, so a mixture with a law that leaves part of delta unused uses
     less of it. Raises if more than ``largest_mix`` of it would be needed.
+
+    :param reference: what is mixed in; truncated Laplace noise if None
     """
     allowed = Fraction(delta) * TOTAL
     spare: Fraction | None = None
-    mix = 0.0
+    mix, mixed = 0.0, weights
     for attempt in range(12):
-        mixed = (1 - mix) * weights + mix * reference * (1 - atom)
         integers, whole_atom = round_weights(mixed, (1 - mix) * atom)
         over = delta_units(integers, whole_atom, cells, epsilon, Fraction(cells)) - allowed
         if over <= 0:
             return integers, whole_atom
+        if reference is None:
+            reference = decaying(epsilon, cells, len(weights) // 2)
         if spare is None:
             laid, _ = round_weights(reference, 0.0)
             spare = allowed - delta_units(laid, 0, cells, epsilon, Fraction(cells))
@@ -71,6 +87,7 @@ def private_weights(
         mix = mix + float(over / spare) * (1.0 + 0.01 * 2**attempt) + 1e-15
         if mix > largest_mix:
             break
+        mixed = (1 - mix) * weights + mix * reference * (1 - atom)
     raise CertificateError("weights are too far from private to be repaired")
 
 

@@ -1,4 +1,4 @@
-"""From a staircase in floats to integer weights of its balls. Nothing here is a proof."""
+"""From floats to integers: weights of balls, knots of prices. Nothing here is a proof."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import math
 
 import numpy as np
 
+from opendp_optimal.arrays import Floats
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.certify.radial import MOST_STEPS, Staircase
+from opendp_optimal.certify.radial_bound import KNOT, RadialPrices
 from opendp_optimal.errors import CertificateError
 
-__all__ = ["rounded_staircase"]
+__all__ = ["rounded_prices", "rounded_staircase"]
 
 _LEAST = 30
 """Binary digits of the least weight that is kept: of the largest there are 62 at most."""
@@ -55,3 +57,13 @@ def rounded_staircase(epsilon: float, size: int, first: int, step: int) -> Stair
         if left >= needed:
             return Staircase(first, step, start, np.array(weights, np.int64), left, again)
         weight -= max(1, weight >> 34)
+
+
+def rounded_prices(price: float, width: int, radii: Floats) -> RadialPrices:
+    """Prices whose knots are integers.
+
+    :param price: of the event
+    :param width: how many places further a knot is taken
+    :param radii: the knots
+    """
+    return RadialPrices(price, width, np.rint(radii * KNOT).astype(np.int64))

@@ -117,7 +117,9 @@ class BoundedTable(Table):
             loss = self.clamped.mean()
         else:
             loss = proofs.expected_cost(self.weights, self._above)
-        return float_up(loss), float_down(proofs.prove_bound(self.dual, self._below))
+        # No loss is negative; chords of a loss may be.
+        bound = max(Fraction(0), proofs.prove_bound(self.dual, self._below))
+        return float_up(loss), float_down(bound)
 
     def delta_at(self, epsilon: float, apart: int | None = None) -> float:
         """The exact privacy profile: the least delta for this epsilon, rounded up.
@@ -215,7 +217,8 @@ class BoundedTable(Table):
         unit = 1.0 if self.problem.integer else float(self.problem.reach) / noise.cells
         apart = unit * (count - 1) / float(self.problem.width)
         moves = np.arange(-noise.radius, noise.radius + 1) * apart
-        law = np.append(noise.weights, noise.atom) / TOTAL
+        spike = 0 if noise.spike is None else noise.spike.weight
+        law = np.append(noise.weights, noise.atom + spike) / TOTAL
         out = np.zeros((count, count))
         for x in range(count):
             places = np.clip(np.rint(x + np.append(moves, 0.0)), 0, count - 1)

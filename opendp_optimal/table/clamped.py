@@ -37,6 +37,8 @@ def law(noise: NoiseTable) -> tuple[Floats, Floats]:
     """Lattice points and their chances; an endless tail as far as it matters."""
     points = np.arange(-noise.radius, noise.radius + 1, dtype=float)
     chances = noise.weights / TOTAL
+    if noise.spike is not None:
+        chances[noise.radius] += noise.spike.weight / TOTAL
     if noise.tail is None:
         return points, chances
     block, again = noise.tail.weights / TOTAL, noise.tail.again / TOTAL
@@ -148,21 +150,23 @@ class Clamped:
 
     def _mean(self, loss: Loss) -> Fraction:
         noise = self.noise
-        if noise.tail is None or loss.endless:
+        if not loss.by_samples and (noise.tail is None or loss.endless):
             return Fraction(noise.mean_loss(loss))
         if loss.power and np.array_equal(noise.weights, noise.weights[::-1]):
             return Fraction(noise.mean_loss(loss.like)) * Fraction(loss.even)
-        # Beyond the radius the error is at most that of the other end of the range.
-        integer = self.problem.integer
-        make = (
-            loss.on_integers if integer else (lambda radius: loss.on_lattice(noise.cells, radius))
-        )
-        cost = make(noise.radius)
-        spent = sum(w * c for w, c in zip(noise.weights.tolist(), cost.upper, strict=True))
-        ends = (self.problem.loss.exact(side * self.problem.width) for side in (-1, 1))
-        return Fraction(spent, TOTAL * cost.denominator) + Fraction(
-            2 * noise.tail.weight, TOTAL
-        ) * max(ends)
+        # No error is larger than that of the other end of the range.
+        if self.problem.integer:
+            cost = loss.on_integers(noise.radius)
+        else:
+            cost = loss.on_lattice(noise.cells, noise.radius)
+        left, right = (self.problem.loss.exact(side * self.problem.width) for side in (-1, 1))
+        low, high = (math.ceil(end * cost.denominator) for end in (left, right))
+        most = [low] * noise.radius + [max(low, high)] + [high] * noise.radius
+        paid = map(min, cost.upper, most)
+        spent = sum(w * c for w, c in zip(noise.weights.tolist(), paid, strict=True))
+        mean = Fraction(spent + noise.atom * cost.atom, TOTAL * cost.denominator)
+        mean += noise.spike_loss(loss)
+        return mean + (Fraction(noise.tail.weight, TOTAL) * (left + right) if noise.tail else 0)
 
     def verify(self) -> None:
         """Raise unless the noise is private for this very problem."""

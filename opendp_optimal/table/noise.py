@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -30,13 +30,14 @@ from opendp_optimal.certify.noise import (
     prove_private,
     prove_shape,
 )
+from opendp_optimal.certify.spike import Spike
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.known.law import Tabulated
 from opendp_optimal.losses.base import LatticeCost, Loss, parse
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.sample.weights import WeightedSampler, spread_over_cells
-from opendp_optimal.sample.words import one_below
+from opendp_optimal.sample.words import one_below, uniform_below
 from opendp_optimal.table.base import Table
 
 MOST_CELLS = 1 << 14
@@ -54,8 +55,9 @@ class NoiseTable(Table):
     """Additive noise on a lattice, with a proof of privacy and a proof of near-optimality.
 
     A table for real queries has sensitivity 1: it draws the point mass at 0 or a lattice point,
-    and then a uniform place in the cell of width 1/cells around that point. A table for integer
-    queries draws an integer, for a sensitivity of ``cells``.
+    and then a uniform place in the cell of width 1/cells around that point. At a large epsilon it
+    may have a spike too, narrower than a cell. A table for integer queries draws an integer, for a
+    sensitivity of ``cells``.
 
     :param problem: what was asked
     :param cells: lattice cells per unit of sensitivity
@@ -66,6 +68,7 @@ class NoiseTable(Table):
     :param lower: a bound below the expected loss of every mechanism, rounded down
     :param tail: how pure noise goes on beyond the radius; None for bounded noise
     :param costs: bounds on a user's loss on the lattices of weights and prices, if it has one
+    :param spike: a weight within the middle of the cell around 0, beside that of the cell
     """
 
     problem: NoiseProblem
@@ -77,6 +80,7 @@ class NoiseTable(Table):
     lower: float
     tail: PureTail | None = None
     costs: tuple[LatticeCost, LatticeCost] | None = None
+    spike: Spike | None = None
 
     @property
     def radius(self) -> int:
@@ -96,6 +100,7 @@ class NoiseTable(Table):
             "cells": self.cells,
             "support": self.radius / (self.cells if self.kind == "real" else 1),
             "atom": self.atom / self.total,
+            **({} if self.spike is None else {"spike": self.spike.weight / self.total}),
         }
 
     def _primal_cost(self, loss: Loss) -> LatticeCost:
@@ -114,13 +119,19 @@ class NoiseTable(Table):
 
     def _proved(self) -> tuple[float, float]:
         """Prove everything but the bounds that are stated; returns those that follow."""
+        return self._proved_upper(), self._proved_lower()
+
+    def _proved_upper(self) -> float:
+        """Prove everything but the bounds; returns the loss that follows."""
         self._check_fields()
         problem = self.problem
         if self.tail is not None:
             check_integers(self.weights)
-            prove_pure(self.weights, self.tail, self.cells, problem.epsilon)
+            prove_pure(self.weights, self.tail, self.cells, problem.epsilon, self.spike)
         else:
-            prove_private(self.weights, self.atom, self.cells, problem.epsilon, problem.delta)
+            prove_private(
+                self.weights, self.atom, self.cells, problem.epsilon, problem.delta, self.spike
+            )
         self._check_costs()
         if problem.symmetric or problem.monotone:
             prove_shape(self.weights, symmetric=problem.symmetric, monotone=problem.monotone)
@@ -132,10 +143,11 @@ class NoiseTable(Table):
             used = np.flatnonzero(self.weights)
             if len(used) and int(np.abs(used - self.radius).max()) > edge:
                 raise CertificateError(f"noise leaves its support ({problem.support})")
-        upper, lower = float_up(self._exact_loss(problem.loss)), float_down(self._exact_bound())
-        if not lower <= upper:
-            raise CertificateError(f"lower ({lower}) is above upper ({upper})")
-        return upper, lower
+        return float_up(self._exact_loss(problem.loss))
+
+    def _proved_lower(self) -> float:
+        """The lower bound that the prices prove."""
+        return float_down(self._exact_bound())
 
     def _check_fields(self) -> None:
         """Raise unless the fields are of their types and fit each other."""
@@ -144,6 +156,7 @@ class NoiseTable(Table):
             isinstance(problem, NoiseProblem)
             and isinstance(dual, DualCertificate)
             and isinstance(self.tail, PureTail | None)
+            and isinstance(self.spike, Spike | None)
             and isinstance(costs, tuple)
             and all(isinstance(cost, LatticeCost) for cost in costs)
         ):
@@ -166,6 +179,10 @@ class NoiseTable(Table):
             raise CertificateError("pure noise has a point mass or another loss than l1 and l2")
         if len(costs) != (2 if problem.loss.by_samples else 0):
             raise CertificateError("costs and a user's own loss do not go together")
+        if self.spike is not None:
+            self.spike.check()
+            if problem.kind == "integer" or problem.loss.by_samples or problem.impossible:
+                raise CertificateError("a spike goes with plain noise for real queries only")
         dual.check()
 
     def _check_costs(self) -> None:
@@ -184,7 +201,7 @@ class NoiseTable(Table):
         if support is not None:
             unit = 1 if self.kind == "integer" else self.dual.cells
             support = math.ceil(Fraction(support) * unit)
-        return prove_bound(
+        proved = prove_bound(
             self.dual,
             self._dual_cost(),
             epsilon=self.problem.epsilon,
@@ -192,14 +209,25 @@ class NoiseTable(Table):
             support=support,
             impossible=self.problem.impossible,
         )
+        # No loss is negative, though chords below it may be.
+        return max(Fraction(0), proved)
 
     def _exact_loss(self, loss: Loss) -> Fraction:
         cost = self._primal_cost(loss)
         spent = sum(w * c for w, c in zip(self.weights.tolist(), cost.upper, strict=True))
         exact = Fraction(spent + self.atom * cost.atom, TOTAL * cost.denominator)
+        exact += self.spike_loss(loss)
         if self.tail is not None:
             exact += tail_moments(self.weights, self.tail, loss, self.cells, self.kind)
         return exact
+
+    def spike_loss(self, loss: Loss) -> Fraction:
+        """The expected loss contributed by the spike: that of a cell as narrow as it is."""
+        if self.spike is None:
+            return Fraction(0)
+        make = self.problem.cost if loss is self.problem.loss else loss.on_lattice
+        cost = make(self.cells * self.spike.parts, 0)
+        return Fraction(self.spike.weight * cost.upper[0], TOTAL * cost.denominator)
 
     def mean_loss(self, loss: str | Loss | Callable[[float], float]) -> float:
         """The expected loss of this noise under any loss, rounded up."""
@@ -221,6 +249,8 @@ class NoiseTable(Table):
     def delta_at(self, epsilon: float, shift: float | Fraction | None = None) -> float:
         """The exact privacy profile: the least delta for this epsilon, rounded up.
 
+        Of a table with a spike within its middle cell it is an upper bound, not the least.
+
         :param epsilon: at least 0
         :param shift: the change of the query to protect, as a part of the sensitivity (real) or
             in units (integer); smaller changes are covered. Default: the whole sensitivity
@@ -229,8 +259,9 @@ class NoiseTable(Table):
             raise ValueError(f"epsilon ({epsilon}) must not be negative")
         cells = self._shift_in_cells(shift)
         if self.tail is not None:
-            return float_up(pure_delta(self.weights, self.tail, cells, epsilon))
-        return float_up(delta_units(self.weights, self.atom, self.cells, epsilon, cells) / TOTAL)
+            return float_up(pure_delta(self.weights, self.tail, cells, epsilon, self.spike))
+        units = delta_units(self.weights, self.atom, self.cells, epsilon, cells, self.spike)
+        return min(1.0, float_up(units / TOTAL))
 
     def epsilon_at(self, delta: float, shift: float | Fraction | None = None) -> float:
         """The least epsilon for this delta, rounded up to a float that is proved to do.
@@ -240,7 +271,8 @@ class NoiseTable(Table):
         if not 0 <= delta <= 1:
             raise ValueError(f"delta ({delta}) must be in [0, 1]")
         if self.tail is not None and delta == 0:
-            return pure_epsilon(self.weights, self.tail, self._shift_in_cells(shift), self.epsilon)
+            moved = self._shift_in_cells(shift)
+            return pure_epsilon(self.weights, self.tail, moved, self.epsilon, self.spike)
         if self.delta_at(0.0, shift) <= delta:
             return 0.0
         low, high = 0.0, self.epsilon
@@ -260,10 +292,11 @@ class NoiseTable(Table):
 
     @cached_property
     def _sampler(self) -> WeightedSampler:
-        """Lattice points first, then the atom, then the right and the left tail."""
+        """Lattice points first, then the atom, the right and the left tail, the spike."""
         ends = [0, 0] if self.tail is None else [self.tail.weight, self.tail.weight]
+        spike = 0 if self.spike is None else self.spike.weight
         return WeightedSampler.of(
-            np.concatenate([self.weights, [self.atom, *ends]]).astype(np.int64)
+            np.concatenate([self.weights, [self.atom, *ends, spike]]).astype(np.int64)
         )
 
     @cached_property
@@ -291,19 +324,23 @@ class NoiseTable(Table):
         if size < 0:
             raise ValueError(f"size ({size}) must not be negative")
         place = self._sampler.draw(size)
-        atom = place == 2 * self.radius + 1
+        atom, spike = place == 2 * self.radius + 1, place == 2 * self.radius + 4
         cells = place - self.radius
+        cells[atom | spike] = 0
         if self.tail is not None:
             cells = self._follow_tails(cells)
-        cells[atom] = 0
         if steps == 1:
             return cells
         if self.tail is not None and int(np.abs(cells).max(initial=0)) >= (1 << 62) // steps - 1:
             # Noise without end may be longer than integers of 64 bits.
             far = [c * steps + one_below(steps) - steps // 2 for c in cells.tolist()]
-            return np.array(far, dtype=object)
-        out = spread_over_cells(cells, steps)
+            out = np.array(far, dtype=object)
+        else:
+            out = spread_over_cells(cells, steps)
         out[atom] = 0
+        if self.spike is not None:
+            width = self.spike.width(steps)
+            out[spike] = uniform_below(width, int(spike.sum())) - width // 2
         return out
 
     def _draw_one(self, steps: int) -> int:
@@ -311,6 +348,10 @@ class NoiseTable(Table):
         cell = place - self.radius
         if cell == self.radius + 1:
             return 0
+        if cell == self.radius + 4:
+            assert self.spike is not None
+            width = self.spike.width(steps)
+            return one_below(width) - width // 2
         if cell > self.radius:
             assert self.tail is not None
             sign = 1 if cell == self.radius + 2 else -1
@@ -341,7 +382,8 @@ class NoiseTable(Table):
         """Noise at sensitivity 1 as floats (real tables), or integers (integer tables)."""
         if self.kind == "integer":
             return self.draw(size)
-        return self.draw(size, _SAMPLE_STEPS) / (self.cells * _SAMPLE_STEPS)
+        steps = _SAMPLE_STEPS * (1 if self.spike is None else self.spike.parts)
+        return self.draw(size, steps) / (self.cells * steps)
 
     def chances(self) -> NDArray[np.float64]:
         """The chances of the lattice points, tails included as far as floats see them."""
@@ -363,11 +405,22 @@ class NoiseTable(Table):
 
         :param p: in (0, 1)
         """
+        found = self.law(1.0).quantile(p)
+        return float(math.ceil(found - 1e-9)) if self.kind == "integer" else found
+
+    def law(self, unit: float = 1.0) -> Tabulated:
+        """The distribution of the noise.
+
+        :param unit: the sensitivity that real noise is scaled to
+        """
         whole = self.kind == "integer"
-        step = 1.0 if whole else 1.0 / self.cells
-        law = Tabulated(self.chances(), step, 1.0, self.atom / self.total, whole)
-        found = law.quantile(p)
-        return float(math.ceil(found - 1e-9)) if whole else found
+        unit = 1.0 if whole else unit
+        cell = 1.0 if whole else unit / self.cells
+        width = unit / self.epsilon if whole else unit * min(1.0, 1.0 / self.epsilon)
+        spike = (0.0, 0.0)
+        if self.spike is not None:
+            spike = (self.spike.weight / self.total, cell / self.spike.parts / 2)
+        return Tabulated(self.chances(), cell, width, self.atom / self.total, whole, spike)
 
     def density(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Places and probability densities (real) or probabilities (integer), for plots."""
@@ -385,14 +438,28 @@ class NoiseTable(Table):
         atom: int,
         dual: DualCertificate,
         tail: PureTail | None = None,
+        spike: Spike | None = None,
     ) -> NoiseTable:
         """A table whose bounds follow from its data; everything is proved on the way."""
         own = problem.loss.by_samples
         costs = _costs(problem, cells, len(weights) // 2, dual) if own else None
-        table = NoiseTable(problem, cells, weights, atom, dual, math.inf, -math.inf, tail, costs)
-        for name, bound in zip(("upper", "lower"), table._proved(), strict=True):
-            object.__setattr__(table, name, bound)  # nobody has seen the table yet
-        return table
+        ends = math.inf, -math.inf
+        table = NoiseTable(problem, cells, weights, atom, dual, *ends, tail, costs, spike)
+        return table._bounded(*table._proved())
+
+    def with_weights(self, cells: int, weights: Integers, atom: int) -> NoiseTable:
+        """Other weights, which are proved, with the same prices: what they prove is the same."""
+        costs = self.costs and (self.problem.cost(cells, len(weights) // 2), self.costs[1])
+        table = replace(self, cells=cells, weights=weights, atom=atom, costs=costs, spike=None)
+        return table._bounded(table._proved_upper(), self.lower)
+
+    def _bounded(self, upper: float, lower: float) -> NoiseTable:
+        """The table with its bounds, before anybody has seen it."""
+        if not lower <= upper:
+            raise CertificateError(f"lower ({lower}) is above upper ({upper})")
+        object.__setattr__(self, "upper", upper)
+        object.__setattr__(self, "lower", lower)
+        return self
 
 
 def _costs(

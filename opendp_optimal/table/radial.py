@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -13,21 +13,19 @@ from typing import Any
 import numpy as np
 
 from opendp_optimal.arrays import Integers
+from opendp_optimal.certify.decay import Decay, decay_delta_up, decay_loss_up, prove_decay
 from opendp_optimal.certify.radial import (
     UNIT_STEPS,
-    Decay,
     Staircase,
-    decay_delta_up,
-    decay_loss_up,
-    prove_decay,
     prove_staircase,
     staircase_loss_up,
 )
+from opendp_optimal.certify.radial_bound import RadialPrices, additive_bound_down
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import exp_down, exp_up, float_down, float_up
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.problem.radial import RadialProblem
-from opendp_optimal.sample.balls import LONGEST
+from opendp_optimal.sample.balls import LONGEST, ball_points
 from opendp_optimal.sample.integers import gaussian_integers
 from opendp_optimal.sample.radial import DecayRadii, ListedRadii, radial_vectors
 from opendp_optimal.table.base import Table
@@ -46,12 +44,14 @@ class RadialTable(Table):
     :param law: how the radii are chosen: a staircase (pure), or a decay
     :param upper: expected sum of the losses of all coordinates, rounded up
     :param lower: a bound below that of every additive noise, rounded down; 0 where none is known
+    :param prices: what proves that bound: under l2, for the squared error of two numbers or more
     """
 
     problem: RadialProblem
     law: Staircase | Decay
     upper: float
     lower: float
+    prices: RadialPrices | None = None
 
     @property
     def size(self) -> int:
@@ -107,7 +107,16 @@ class RadialTable(Table):
             if law.k > 0 and problem.norm != "l2":
                 raise CertificateError("a decay with delta is proved in the norm l2 only")
             prove_decay(law, problem.size, problem.epsilon, problem.delta)
-        return float_up(self._exact_loss(problem.power)), 0.0
+        return float_up(self._exact_loss(problem.power)), self._below_all()
+
+    def _below_all(self) -> float:
+        problem, prices = self.problem, self.prices
+        if prices is None:
+            return 0.0
+        if not isinstance(prices, RadialPrices) or not problem.has_bound:
+            raise CertificateError("no bound is proved by prices here")
+        found = additive_bound_down(prices, problem.size, problem.epsilon, problem.delta)
+        return max(0.0, float_down(found))
 
     def _exact_loss(self, power: int) -> Fraction:
         problem, law = self.problem, self.law
@@ -162,27 +171,51 @@ class RadialTable(Table):
         """
         if count < 0:
             raise ValueError(f"count ({count}) must not be negative")
+        law = self.law
+        if isinstance(law, Decay) and law.c == 0:
+            rate = float_down(Fraction(law.k) / self._steps(reach) ** 2)
+            return gaussian_integers(rate, count * self.size).reshape(count, self.size)
+        whole = self.problem.kind == "integer"
+        return radial_vectors(self.norm, self._radii(reach), self.size, count, whole=whole)
+
+    def draw_parts(
+        self, parts: Sequence[tuple[str, int]], count: int, reach: int | None = None
+    ) -> Integers:
+        """Exact noise whose parts are points of balls in norms of their own, of one random radius.
+
+        The law of the radius is that of the table: it is private in every norm, as long as it needs
+        no delta, and so in the largest of the norms of the parts.
+
+        :param parts: norm and length of each; together as long as the table's vectors
+        :param count: how many vectors
+        :param reach: grid steps in a sensitivity, as for :meth:`draw`
+        """
+        if sum(size for _, size in parts) != self.size:
+            raise ValueError(f"parts ({parts!r}) must have {self.size} numbers in all")
+        if not self.pure or self.kind == "integer":
+            raise ValueError("parts need a table of pure noise for real vectors")
+        radii = self._radii(reach)(count)
+        return np.concatenate([ball_points(norm, radii, size) for norm, size in parts], axis=1)
+
+    def _steps(self, reach: int | None) -> int:
+        steps = self.least_grid if reach is None else reach
+        if not self.least_grid <= steps <= 1 << 42:
+            raise ValueError(f"reach ({reach}) must be in [{self.least_grid}, 2^42]")
+        return steps
+
+    def _radii(self, reach: int | None) -> Callable[..., Integers]:
         problem, law = self.problem, self.law
-        radii: Callable[..., Integers]
         if problem.kind == "integer":
             if reach not in (None, problem.integer_sensitivity):
                 raise ValueError(f"reach ({reach}) must be {problem.integer_sensitivity}")
             assert isinstance(law, Staircase)
-            radii = _listed(law, 1)
-            return radial_vectors("linf", radii, self.size, count, whole=True)
-        steps = self.least_grid if reach is None else reach
-        if not self.least_grid <= steps <= 1 << 42:
-            raise ValueError(f"reach ({reach}) must be in [{self.least_grid}, 2^42]")
-        if isinstance(law, Staircase):
-            if steps % law.step:
-                raise ValueError(f"reach ({reach}) must be a multiple of {law.step}")
-            radii = _listed(law, steps // law.step)
-        elif law.c == 0:
-            rate = float_down(Fraction(law.k) / steps**2)
-            return gaussian_integers(rate, count * self.size).reshape(count, self.size)
-        else:
-            radii = _decaying(self.size, law, steps)
-        return radial_vectors(self.norm, radii, self.size, count)
+            return _listed(law, 1)
+        steps = self._steps(reach)
+        if isinstance(law, Decay):
+            return _decaying(self.size, law, steps)
+        if steps % law.step:
+            raise ValueError(f"reach ({reach}) must be a multiple of {law.step}")
+        return _listed(law, steps // law.step)
 
     def sample(self, count: int) -> Any:
         """Noise at sensitivity 1 as floats (real tables), or integers (integer tables)."""
@@ -191,9 +224,11 @@ class RadialTable(Table):
         return self.draw(count) / self.least_grid
 
     @staticmethod
-    def proved(problem: RadialProblem, law: Staircase | Decay) -> RadialTable:
-        """A table whose bounds follow from its law; everything is proved on the way."""
-        blank = RadialTable(problem, law, math.inf, 0.0)
+    def proved(
+        problem: RadialProblem, law: Staircase | Decay, prices: RadialPrices | None = None
+    ) -> RadialTable:
+        """A table whose bounds follow from its law and prices; everything is proved on the way."""
+        blank = RadialTable(problem, law, math.inf, 0.0, prices)
         upper, lower = blank._proved()
         return replace(blank, upper=upper, lower=lower)
 

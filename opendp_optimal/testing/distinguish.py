@@ -212,6 +212,8 @@ def suggested(table: Any, x: Any, x_prime: Any, epsilon: float, unit: float) -> 
     width = 1.0 if table.kind == "integer" else unit / table.cells
     shift = round((Fraction(x_prime) - Fraction(x)) / Fraction(width))
     weights = table.weights.astype(float)
+    if table.spike is not None:
+        weights[table.radius] += table.spike.weight
     other = np.zeros_like(weights)
     if abs(shift) < len(weights):
         # The neighbour gives the same output with a noise that is smaller by the shift.

@@ -109,18 +109,38 @@ def _shifts(law: Law, most: int) -> range:
 def holds(table: Any) -> bool:
     """Whether a table is as private as it says, from its integers and nothing else."""
     weights, atom = [int(w) for w in table.weights], int(table.atom)
-    total = sum(weights) + atom + (0 if table.tail is None else 2 * int(table.tail.weight))
-    if total != TOTAL or min(weights) < 0 or atom < 0:
+    spike = getattr(table, "spike", None)
+    inside = 0 if spike is None else int(spike.weight)
+    ends = 0 if table.tail is None else 2 * int(table.tail.weight)
+    if sum(weights) + atom + inside + ends != TOTAL or min(*weights, atom, inside, ends) < 0:
         return False
     growth = exp_below(Fraction(table.problem.epsilon))
+    above = Fraction(0) if spike is None else _above(weights, spike, table.cells, growth)
     if table.tail is not None:
-        return atom == 0 and _endless_holds(weights, table.tail, table.cells, growth)
-    allowed = Fraction(table.problem.delta) * TOTAL
+        plain = _endless_holds(weights, table.tail, table.cells, growth)
+        return atom == 0 and above == 0 and plain
+    allowed = Fraction(table.problem.delta) * TOTAL - above
     return all(
         atom + plain_delta(weights, sign * m, growth) <= allowed
         for m in _shifts(weights, table.cells)
         for sign in (1, -1)
     )
+
+
+def _above(weights: list[int], spike: Any, cells: int, growth: Fraction) -> Fraction:
+    """What a spike within the cell of 0 adds to the worst event, its own cover left out.
+
+    Within a part of that cell the density is higher than its weight; the neighbour has there one of
+    the weights within a sensitivity.
+    """
+    middle, parts = len(weights) // 2, int(spike.parts)
+    high = weights[middle] + int(spike.weight) * parts
+    most = Fraction(0)
+    for j in range(-cells, cells + 1):
+        there = growth * (weights[middle + j] if abs(j) <= middle else 0)
+        more = max(Fraction(0), high - there) - max(Fraction(0), weights[middle] - there)
+        most = max(most, more / parts)
+    return most
 
 
 def _endless_holds(weights: list[int], tail: Any, cells: int, growth: Fraction) -> bool:

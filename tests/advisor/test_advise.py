@@ -62,6 +62,7 @@ REQUESTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_", REQUESTS, ids=str)
 def test_every_call_can_be_made_and_keeps_the_budget(request_) -> None:
     advice = advise(**request_, gap=5e-3)

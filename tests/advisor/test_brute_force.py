@@ -137,8 +137,8 @@ def errors(request: Request, candidate: Candidate, rng):
     if name in ("laplace", "discrete laplace"):
         rate = 1 / argument(call, "scale")
         return geometric(rng, rate, size) if request.integer else rng.laplace(0, 1 / rate, size)
-    if name == "gaussian":
-        scale = argument(call, "scale")
+    if name in ("gaussian", "gaussian by zCDP"):
+        scale = candidate.noise.scale if candidate.noise else argument(call, "scale")
         return (
             discrete_gaussian(rng, scale, size) if request.integer else rng.normal(0, scale, size)
         )
@@ -180,7 +180,8 @@ def bounded_errors(request, candidate, rng, name, inner):
     if name == "bounded geometric":
         noise = geometric(rng, argument(inner, "epsilon"), DRAWS)
     elif name == "clamped gaussian":
-        noise = discrete_gaussian(rng, argument(inner, "scale"), DRAWS)
+        added = {c.name: c for c in additive_candidates(request) if isinstance(c, Candidate)}
+        noise = discrete_gaussian(rng, added["gaussian"].noise.scale, DRAWS)
     else:
         assert name == "clamped table", name
         noise = table_noise(rng, added_table(request), 1.0, DRAWS)
@@ -214,7 +215,8 @@ def test_ranking_agrees_with_simulation(number: int) -> None:
         assert abs(mean - candidate.loss) <= close, (candidate.name, mean, candidate.loss)
         simulated.append((mean, error, candidate.name))
     for (a, sa, first), (b, sb, second) in itertools.combinations(simulated, 2):
-        tie = STANDARD_ERRORS * math.hypot(sa, sb) + 2e-3 * b
+        # Pure noise comes first where the certificate (4e-3) does not tell it from the best.
+        tie = STANDARD_ERRORS * math.hypot(sa, sb) + 6e-3 * b
         assert a <= b + tie, f"{first} ({a}) should not lose to {second} ({b})"
     if advice.lower is not None:
         assert advice.lower <= advice.best.loss * (1 + 1e-9)

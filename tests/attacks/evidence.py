@@ -25,6 +25,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -207,6 +208,19 @@ def requests(scale: float, part: str) -> Iterator[Row]:
     yield Row("requests", what, len(found), asked.summary(found), not failed)
 
 
+def warehouse(scale: float, part: str) -> Iterator[Row]:
+    """Random plans on hostile rows: the same integers on DuckDB, PostgreSQL and Polars."""
+    import_module("opendp_optimal_warehouse.connection")  # what the row is about
+    plans = max(2, round(200 * scale))
+    test = "plugins/warehouse/tests/test_conformance.py::test_random_plans"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "WAREHOUSE_PLANS": str(plans)}, check=False
+    )
+    result = "the same integers on three engines" if done.returncode == 0 else "FAILED"
+    yield Row("warehouse", "random plans on hostile rows", plans, result, done.returncode == 0)
+
+
 FEWEST_KILLED = {"certify": 95, "sample": 90}
 """In per cent. What survives is printed; most changes of that kind only cost time or memory."""
 
@@ -252,6 +266,7 @@ STAGES: dict[str, Stage] = {
     "ledgers": ledgers,
     "independent": independent,
     "requests": requests,
+    "warehouse": warehouse,
     "fuzz": fuzz,
     "mutation": mutation,
     "bounds": bounds,

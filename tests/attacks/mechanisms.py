@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -131,6 +132,12 @@ def _vectors() -> Iterator[Case]:
     wholes = dp.vector_domain(dp.atom_domain(T=int), 2), dp.l1_distance(T=int)
     made = make_optimal_noise(*wholes, 1, (1.0, 1e-3))
     yield Case("make_optimal_noise[integer vector]", made, [3, 0], [4, 0], *made.map(1))
+    floats = dp.vector_domain(dp.atom_domain(T=float, nan=False), 3), dp.l2_distance(T=float)
+    made = make_optimal_noise(*floats, 1.0, (1.0, 1e-3), loss="l2")
+    yield Case("make_optimal_noise[l2]", made, [0.0, 0.0, 0.0], [1.0, 0.0, 0.0], *made.map(1.0))
+    sums = [REALS >> dp.t.then_clamp((0.0, top)) >> dp.t.then_sum() for top in (1.0, 4.0)]
+    made = opendp_optimal.make_joint(sums, 1, (1.0, 1e-3))
+    yield Case("make_joint", made, [3.0, 3.0, 3.0], [3.0, 3.0], *made.map(1))
 
 
 def _more() -> Iterator[Case]:
@@ -144,10 +151,28 @@ def _more() -> Iterator[Case]:
     yield Case("make_optimal_bounded_noise[real]", bounded, 1.0, 2.0, *bounded.map(1.0))
 
 
+def _spiked() -> Iterator[Case]:
+    """Large epsilons, where nearly all noise is narrower than a cell."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", opendp_optimal.GapWarning)
+        made = make_optimal_noise(*REAL, 1.0, (20.0, 1e-6))
+    assert made.table.spike is not None
+    yield Case("make_optimal_noise[spiked]", made, 3.0, 4.0, *made.map(1.0))
+
+
+def _closed() -> Iterator[Case]:
+    """Noise in closed form beside the registered Gaussian: real Laplace noise, rounded."""
+    laplace = opendp_optimal.make_concentrated_noise
+    for kind, (space, x, x_prime) in SPACES.items():
+        made = laplace(*space, x_prime - x, 0.5, "laplace")
+        price = _price(made, x_prime - x)
+        yield Case(f"make_concentrated_noise[laplace, {kind}]", made, x, x_prime, *price)
+
+
 @cache
 def cases() -> tuple[Case, ...]:
     """All of them, by discovery."""
-    found = list(_more()) + list(_vectors())
+    found = [*_more(), *_spiked(), *_closed(), *_vectors()]
     for name, release, x, x_prime, distance in built():
         found.append(Case(name, release, x, x_prime, *_price(release, distance)))
     for name, mechanism in opendp_optimal.load_plugins().mechanisms.items():

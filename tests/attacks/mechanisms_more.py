@@ -6,9 +6,13 @@ A plugin that is not installed is left out; a new ``make_`` that is in neither l
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,8 +39,31 @@ def _means() -> Any:
     return postprocess(made, lambda told: [*told[0].tolist(), told[1]], "Vec<f64>")
 
 
+def _keys() -> Any:
+    """Secret keys of a column of numbers; the released ones come back as counts of a fixed list."""
+    from opendp_optimal import make_optimal_threshold
+    from opendp_optimal.extend import postprocess
+
+    column = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
+    counts = column >> dp.t.then_count_by()
+    made = counts >> make_optimal_threshold(*counts.output_space, counts.map(1), (1.0, 1e-3))
+    return postprocess(made, lambda told: [told.get(key, 0) for key in (3, 4)], "Vec<i32>")
+
+
+def _quantiles() -> Any:
+    """Quantiles of a column, as a list."""
+    from opendp_optimal import make_optimal_quantiles
+    from opendp_optimal.extend import postprocess
+
+    column = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
+    made = make_optimal_quantiles(*column, (0.0, 8.0), [0.5], 1, 1.0, bins=4)
+    return postprocess(made, lambda told: [*map(float, told), told.count], "Vec<f64>")
+
+
 def built() -> Iterator[Built]:
     """Measurements that need an object of their own, or of their plugin, to be made."""
+    yield "optimal_quantiles", _quantiles(), [3.0, 3.0, 5.0], [3.0, 3.0], 1
+    yield "optimal_threshold", _keys(), [3] * 7 + [4], [3] * 7, 1
     yield "optimal_means", _means(), [3.0, 3.0, 3.0], [3.0, 3.0], 1
     with contextlib.suppress(ModuleNotFoundError):
         from opendp_optimal_bayes import loss_matrix, make_optimal_channel, optimal_channel
@@ -63,21 +90,54 @@ def built() -> Iterator[Built]:
 
 BUILT = (
     "make_optimal_means",
+    "make_optimal_quantiles",
+    "make_optimal_threshold",
     "make_optimal_channel",
     "make_ring_selection",
     "make_feature_selection",
     "make_truncated_laplace",
+    "make_noisy_table",
 )
 NOT_RELEASES = (
+    "make_clip_per_person",
+    "make_derive",
     "make_distance_to_point",
     "make_filter",
     "make_frame_count",
     "make_frame_histogram",
     "make_frame_sum",
+    "make_groups_per_person",
     "make_projection",
+    "make_rows_per_person",
     "make_signed_distance",
+    "make_tally",
+    "make_trips",
+    "make_where",
+    "make_whole_rows",
 )
-"""Transformations, and an odometer that only counts: they draw nothing."""
+"""Transformations, an odometer that only counts, and made-up data: they release nothing."""
+
+
+def _warehouse() -> Callable[[], Any]:
+    """A count of a table in DuckDB."""
+    import duckdb
+
+    from opendp_optimal.budget import open_ledger
+    from opendp_optimal_warehouse import connect
+
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with duckdb.connect(str(folder / "people.db")) as db:
+        db.execute("CREATE TABLE people AS SELECT i AS pid FROM range(20) t(i)")
+    with open_ledger(folder / "budgets.db") as made:
+        made.create("people", epsilon=1000.0)
+
+    def release() -> Any:
+        with open_ledger(folder / "budgets.db") as ledger, connect(f"{folder}/people.db") as house:
+            people = house.table("people", person="pid", ledger=ledger, name="people")
+            return people.rows_per_person(1).release(count=True, epsilon=0.5).rows()
+
+    return release
 
 
 def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -111,6 +171,8 @@ def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
                 ),
             )
         yield "Curator", lambda: people("cgp").threshold(region, 0.5, budget=0.01).value
+    with contextlib.suppress(ModuleNotFoundError):
+        yield "Table.release", _warehouse()
     with contextlib.suppress(ModuleNotFoundError):
         from opendp_optimal_learn import PrivateLogisticRegression, PrivateNaiveBayes
 

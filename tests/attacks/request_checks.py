@@ -7,6 +7,7 @@ import dataclasses
 import math
 import os
 import pickle
+import re
 import tempfile
 import warnings
 from collections.abc import Callable, Collection, Iterator
@@ -83,14 +84,14 @@ def check(
 
     :param kind: "solve" or "bounded"
     :param arguments: of the call
-    :param refusable: names of the arguments that may be refused
+    :param refusable: patterns that a refusal may begin with
     :param say: called with a line about the answer
     """
     with own_cache():
         try:
             table, warned = answer(kind, arguments)
         except ValueError as error:
-            if str(error).split(" ")[0] in refusable:
+            if any(re.match(rf"{begin}(\s|$)", str(error)) for begin in refusable):
                 say(f"refused: {error}")
                 return "refused"
             raise
@@ -113,9 +114,7 @@ def check(
 def everywhere(table: Table) -> None:
     """Proofs, bounds, copies: what is true of every table."""
     table.verify()
-    ensure(
-        -math.inf < table.lower <= table.upper < math.inf, f"bounds [{table.lower}, {table.upper}]"
-    )
+    ensure(0 <= table.lower <= table.upper < math.inf, f"bounds [{table.lower}, {table.upper}]")
     ensure(table.upper > 0 or table.loss(0.0) == 0, "noise costs nothing")
     pickled = pickle.loads(pickle.dumps(table))
     pickled.verify()
@@ -147,7 +146,7 @@ def arrays(value: Any, place: str = "table") -> Iterator[tuple[str, Any]]:
     elif dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             yield from arrays(getattr(value, field.name), f"{place}.{field.name}")
-    elif isinstance(value, tuple | list):
+    elif isinstance(value, tuple | list) and set(map(type, value)) != {int}:
         for i, item in enumerate(value):
             yield from arrays(item, f"{place}[{i}]")
 

@@ -14,6 +14,8 @@ from opendp_optimal import BoundedTable, NoiseTable, known
 
 MANY = 40_000
 """Calls of a loss for one mean, about."""
+ANSWERS, MOST_PLACES = 16, 100_000
+"""Answers in each part of a range that are looked at, and places of noise."""
 INSIDE = 6
 """Places within a cell, at most."""
 
@@ -127,20 +129,21 @@ def clamped_mean(table: BoundedTable) -> float:
     assert noise is not None
     reach, power = float(asked.reach), noise.loss.power
     points, chances = _law(noise)
-    offsets = (np.arange(INSIDE) + 0.5) / INSIDE - 0.5
+    parts = max(1, min(INSIDE, MOST_PLACES // len(points)))
+    offsets = (np.arange(parts) + 0.5) / parts - 0.5
     places = np.append(((points[:, None] + offsets) / noise.cells).ravel(), 0.0)
-    chances = np.append(np.repeat(chances / INSIDE, INSIDE), noise.atom / noise.total)
+    chances = np.append(np.repeat(chances / parts, parts), noise.atom / noise.total)
     total = weight = 0.0
     for start, end, density in asked.densities():
         length = float((end - start) * density)
         left = float((start - Fraction(asked.low)) / asked.reach)
         right = float((Fraction(asked.high) - start) / asked.reach)
         part = float((end - start) / asked.reach)
-        for s in (np.arange(40) + 0.5) / 40:
+        for s in (np.arange(ANSWERS) + 0.5) / ANSWERS:
             moved = np.clip(places, -(left + s * part), right - s * part)
             side = np.where(moved > 0, _side(table.loss, 1), _side(table.loss, -1))
-            total += length / 40 * float((side * np.abs(moved) ** power) @ chances)
-            weight += length / 40
+            total += length / ANSWERS * float((side * np.abs(moved) ** power) @ chances)
+            weight += length / ANSWERS
     return total / weight * reach**power
 
 

@@ -1,10 +1,14 @@
 """Examples of the advisories in ``docs/explanation/security.md``, as attacks: each must fail."""
 
+import ast
+from pathlib import Path
+
 import opendp.prelude as dp
 import pytest
 
 import opendp_optimal as oo
 from opendp_optimal.testing import audit
+from tests.attacks.advisories import SENTENCES
 
 dp.enable_features("contrib")
 
@@ -18,3 +22,12 @@ def test_large_integers_are_not_told_apart(pair):
     claimed = measurement.map(2)
     assert claimed <= 1.0
     assert not audit(measurement, *pair, claimed, 0.0, draws=2000).violated
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_every_sentence_has_a_test(sentence):
+    root = Path(__file__).resolve().parents[2]
+    for name in SENTENCES[sentence]:
+        file, _, function = name.partition("::")
+        tree = ast.parse((root / file).read_text())
+        assert function in {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}

@@ -130,6 +130,7 @@ def table():
     yield core.solve_radial, {"epsilon": 1.0, "delta": 0.5, "size": 2, "cache": False}
     yield core.make_exact_gaussian, {**space, "d_in": 1.0, "d_out": (1.0, 0.5)}
     yield core.then_exact_gaussian, {"d_in": 1.0, "d_out": (1.0, 0.5)}
+    yield core.make_concentrated_noise, {**space, "d_in": 1.0, "d_out": 0.5, "kind": "laplace"}
     column = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
     rows = dp.numpy.array2_domain(num_columns=1, T=float, nan=False), dp.symmetric_distance()
     for name, (domain, metric), bounds in (
@@ -141,6 +142,22 @@ def table():
         both = {"input_domain": domain, "input_metric": metric, **good}
         yield getattr(core, f"make_optimal_{name}"), both
         yield getattr(core, f"then_optimal_{name}"), good
+    good = {"bounds": (0.0, 1.0), "probabilities": [0.5], "d_in": 1, "d_out": 1.0, "bins": 8}
+    yield (
+        core.make_optimal_quantiles,
+        {
+            "input_domain": column[0],
+            "input_metric": column[1],
+            **good,
+        },
+    )
+    yield core.then_optimal_quantiles, good
+    yield core.solve_keys, {"epsilon": 1.0, "delta": 1e-3, "move": 1}
+    keyed = dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T=int))
+    by_key = dp.l01inf_distance(dp.absolute_distance(T=int))
+    good = {"d_in": (1, 1, 1), "d_out": (2.0, 1e-3)}
+    yield core.make_optimal_threshold, {"input_domain": keyed, "input_metric": by_key, **good}
+    yield core.then_optimal_threshold, good
     total = column >> dp.t.then_clamp((0.0, 1.0)) >> dp.t.then_sum()
     yield core.make_joint, {"transformations": [total, total], "d_in": 1, "d_out": (1.0, 0.5)}
     yield core.compose, {"releases": [], "delta": 1e-6}
@@ -280,7 +297,7 @@ def test_good_arguments_are_accepted():
         except REFUSED as error:
             refused.append((build.__name__, str(error)[:80]))
     # Mechanisms and transformations that are not for single floats.
-    others = {"make_bounded_geometric", "make_sized_mean", *BUILT, *NOT_RELEASES}
+    others = {"make_bounded_geometric", "make_sized_mean", "make_quantiles", *BUILT, *NOT_RELEASES}
     assert {name for name, _ in refused} <= others, refused
 
 

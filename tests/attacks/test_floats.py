@@ -49,7 +49,7 @@ def pairs(case: Case) -> list[tuple[Any, Any]]:
     if isinstance(case.x, int):
         return [(case.x, case.x_prime), (TOP - 1, TOP), (-TOP, 1 - TOP)]
     if len(case.x) != len(case.x_prime):
-        return [(case.x, case.x_prime), ([0.0, *case.x[1:]], case.x[1:])]
+        return [(case.x, case.x_prime), ([type(case.x[0])(0), *case.x[1:]], case.x[1:])]
     first = everywhere if isinstance(case.x[0], float) else [(TOP - 1, TOP), (0, 1)]
     return [([a, *case.x[1:]], [b, *case.x[1:]]) for a, b in first]
 

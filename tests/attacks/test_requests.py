@@ -1,4 +1,8 @@
-"""Random requests over the documented range: a hundred small ones; thousands in ``make trust``."""
+"""Random requests over the documented range: a hundred here; thousands in ``make trust``.
+
+Those for noise are the first of the thousands; those for noise within a range are drawn as the
+thousands are, with at most 24 bins.
+"""
 
 import dataclasses
 import math
@@ -9,34 +13,72 @@ import pytest
 from opendp_optimal import NoiseTable, solve, solve_bounded
 from tests.attacks import request_checks, requests
 from tests.attacks.request_checks import RequestError, check
+from tests.attacks.request_draws import COUNTS, SMALL, request
 from tests.attacks.request_means import bounded_mean, clamped_mean, noise_mean
 
 CHUNK = 5
 
 
-@pytest.mark.parametrize("first", range(0, requests.SMALL["solve"], CHUNK))
+@pytest.mark.parametrize("first", range(0, SMALL["solve"], CHUNK))
 def test_noise(first):
-    found = [requests.run(requests.request("solve", n, True)) for n in range(first, first + CHUNK)]
+    found = [requests.run(request("solve", n, True)) for n in range(first, first + CHUNK)]
     assert [(str(o.asked), o.failure) for o in found if o.failure] == []
 
 
-@pytest.mark.parametrize("first", range(0, requests.SMALL["bounded"], CHUNK))
+@pytest.mark.parametrize("first", range(0, SMALL["bounded"], CHUNK))
 def test_noise_for_a_range(first):
     numbers = range(first, first + CHUNK)
-    found = [requests.run(requests.request("bounded", n, True)) for n in numbers]
+    found = [requests.run(request("bounded", n, True)) for n in numbers]
     assert [(str(o.asked), o.failure) for o in found if o.failure] == []
 
 
 def test_requests_can_be_had_again_and_differ():
-    for kind in requests.COUNTS:
+    for kind in COUNTS:
         for small in (False, True):
-            drawn = [str(requests.request(kind, n, small)) for n in range(40)]
-            assert drawn == [str(requests.request(kind, n, small)) for n in range(40)]
+            drawn = [str(request(kind, n, small)) for n in range(40)]
+            assert drawn == [str(request(kind, n, small)) for n in range(40)]
             assert len(set(drawn)) == 40
 
 
+def test_those_here_are_drawn_from_the_whole_range():
+    numbers = range(SMALL["solve"])
+    small = [str(request("solve", n, small=True)) for n in numbers]
+    assert small == [str(request("solve", n)) for n in numbers]
+    drawn = [request("bounded", n, small=True).arguments for n in range(500)]
+    given = [asked["bins"] for asked in drawn if isinstance(asked.get("bins"), int)]
+    steps = [int(a["range"][1] - a["range"][0]) for a in drawn if a.get("integer")]
+    assert max(given) == max(steps) == 24
+    wide = [request("bounded", n).arguments for n in range(500)]
+    for name in ("epsilon", "delta"):
+        assert [asked[name] for asked in drawn] == [asked[name] for asked in wide]
+    for option in ("prior", "cap", "integer", "bins", "method"):
+        assert sum(option in asked for asked in drawn) > 25
+
+
+def test_a_run_goes_on_where_it_was_interrupted(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(requests, "FOLDER", tmp_path)
+    asked = ["--kind", "solve", "--start", "2", "--stop", "4", "--workers", "1"]
+    file = tmp_path / "solve-2-4.txt"
+    file.write_text("2\tanswered\t0.50\t''\n3\tfailed\t0.50\t'ValueError: no'\n")
+    made = []
+
+    def outcomes(kind, numbers, **options):
+        made.extend(numbers)
+        return (requests.Outcome(request(kind, n), "answered", 0.1) for n in numbers)
+
+    monkeypatch.setattr(requests, "outcomes", outcomes)
+    assert requests.main([*asked, "--resume"]) == 0
+    assert made == [3]
+    assert [line.split("\t")[:2] for line in file.read_text().splitlines()] == [
+        ["2", "answered"],
+        ["3", "answered"],
+    ]
+    assert requests.main(asked) == 0
+    assert made == [3, 2, 3]
+
+
 def test_requests_cover_the_documented_range():
-    drawn = [requests.request("solve", n).arguments for n in range(requests.COUNTS["solve"])]
+    drawn = [request("solve", n).arguments for n in range(COUNTS["solve"])]
     epsilons = [float(asked["epsilon"]) for asked in drawn]
     deltas = [float(asked["delta"]) for asked in drawn]
     assert (min(epsilons), max(epsilons)) == (1e-4, 32.0)
@@ -51,7 +93,7 @@ def test_requests_cover_the_documented_range():
     }
     for option in ("symmetric", "monotone", "support", "impossible", "cells"):
         assert sum(option in asked for asked in drawn) > 50
-    drawn = [requests.request("bounded", n).arguments for n in range(requests.COUNTS["bounded"])]
+    drawn = [request("bounded", n).arguments for n in range(COUNTS["bounded"])]
     lengths = [asked["range"][1] - asked["range"][0] for asked in drawn]
     assert min(lengths) < 1e-200
     assert max(lengths) > 1e250

@@ -14,6 +14,7 @@ from opendp_optimal.certify.noise import (
     prove_impossible,
     prove_private,
     prove_shape,
+    rises_then_falls,
     shortfalls,
 )
 from opendp_optimal.errors import CertificateError
@@ -54,6 +55,7 @@ def test_shortfalls_are_the_definition_rounded_up(law, epsilon, most):
         assert exact <= fast[m] <= exact + len(weights)
 
 
+@pytest.mark.slow
 @given(laws(), st.floats(0, 3), st.integers(1, 4), st.fractions(Fraction(1, 50), 1))
 @settings(max_examples=60)
 def test_between_lattice_points(law, epsilon, cells, part):
@@ -127,3 +129,27 @@ def test_impossible_outputs():
         prove_impossible(weights, 0, 2, 0.125)
     with pytest.raises(CertificateError, match="impossible"):
         prove_impossible(weights, 1, 1, 0.125)
+
+
+@given(
+    st.lists(st.integers(0, 30), min_size=1, max_size=9),
+    st.lists(st.integers(0, 30), min_size=0, max_size=9),
+    st.sampled_from([1e-4, 0.3, 1.0, 3.0]),
+)
+@settings(deadline=None)
+def test_the_longest_shift_decides_where_weights_rise_and_fall(up, down, epsilon):
+    weights = np.array([*sorted(up), *sorted(down, reverse=True)], np.int64) * 10**6
+    assert rises_then_falls(weights)
+    for law in (weights, weights[::-1]):
+        fall = shortfalls(law, epsilon, 12).tolist()
+        assert fall == sorted(fall)
+        assert shortfalls(law, epsilon, 12, 7).tolist() == fall[7:]
+
+
+def test_other_weights_do_not_rise_and_fall():
+    assert not rises_then_falls(np.array([3, 1, 2]))
+    assert not rises_then_falls(np.array([0, 2, 1, 2, 0]))
+    # Here a shorter shift is worse than the longest.
+    weights = np.array([0, 8, 0, 8, 0], np.int64)
+    fall = shortfalls(weights, 0.5, 2).tolist()
+    assert fall[1] > fall[2]

@@ -8,16 +8,9 @@ import numpy as np
 import pytest
 from scipy import integrate
 
+from opendp_optimal.certify.decay import Decay, decay_delta_up, decay_loss_up, prove_decay
 from opendp_optimal.certify.noise import TOTAL
-from opendp_optimal.certify.radial import (
-    Decay,
-    Staircase,
-    decay_delta_up,
-    decay_loss_up,
-    prove_decay,
-    prove_staircase,
-    staircase_loss_up,
-)
+from opendp_optimal.certify.radial import Staircase, prove_staircase, staircase_loss_up
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import float_down
 from opendp_optimal.known.gaussian import gaussian_delta

@@ -21,6 +21,7 @@ def test_show_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert "at any one answer" in lines[-1]
 
 
+@pytest.mark.slow
 def test_show_json_and_plot(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     picture = tmp_path / "family.svg"
     assert cli.run([*SHOW, "--json", "--cap", "1.5", "--plot", str(picture)]) == 0

@@ -89,6 +89,7 @@ def test_wrong_usage(
     assert result.err
 
 
+@pytest.mark.slow
 def test_show(run: Run, tmp_path: Path) -> None:
     result = run("show", "1", "1e-3")
     lines = result.out.splitlines()
@@ -132,10 +133,26 @@ def test_compare(run: Run, tmp_path: Path) -> None:
             assert row["l2_ratio"] >= 1
     text = run("compare", "1", "1e-6")
     assert "canonical (tulap)" in text.out
+    words = [line.split() for line in run("compare", "1").out.splitlines()]
+    names = {"optimal", "staircase", "laplace"}
+    shown = {line[0]: float(line[1]) for line in words if line and line[0] in names}
+    assert shown["optimal"] <= shown["staircase"] < shown["laplace"]
     pure = {r["mechanism"]: r for r in run("compare", "1", "--json").json["mechanisms"]}
     assert pure["gaussian"]["l1"] is None
     whole = run("compare", "1", "1e-3", "--integer", "--json").json["mechanisms"]
     assert "discrete laplace" in [row["mechanism"] for row in whole]
+
+
+def test_keys(run: Run, tmp_path: Path) -> None:
+    picture = tmp_path / "keys.png"
+    result = run("keys", "1", "1e-6", "--json", "--plot", str(picture))
+    assert result.code == 0
+    assert picture.exists()
+    for row in result.json["counts"]:
+        assert row["chance"] == pytest.approx(row["best"], rel=1e-4)
+    many = run("keys", "1", "1e-6", "--keys", "10", "--move", "3")
+    assert "up to 10 keys a person" in many.out
+    assert run("keys", "1", "0").code == 2
 
 
 @pytest.mark.slow
@@ -206,6 +223,9 @@ def test_demo(run: Run, tmp_path: Path) -> None:
     for query in told["queries"]:
         assert query["optimal_error"] < query["gaussian_error"]
         assert type(query["laplace"]) is type(query["optimal"])
+    budgets = {"paid": 3, "refused": 1, "answers": 1, "client_asked": 4, "client_signals": 2}
+    assert told["ledger"] == budgets
+    assert told["table"]["estimated"] < 0.7 * told["table"]["clamped"]
 
 
 def test_version_and_help(run: Run) -> None:

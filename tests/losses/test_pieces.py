@@ -21,6 +21,7 @@ def plainly(loss, z, h, weigh):
     return float(np.mean([weigh(t) * loss(float(z) - t * float(h)) for t in s]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOSSES)
 @settings(max_examples=40)
 @given(z=places, h=lengths)
@@ -31,6 +32,7 @@ def test_named_losses_are_integrated_exactly(name, z, h):
     assert float(rising) == pytest.approx(plainly(loss, z, h, lambda s: s), abs=2e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", OWN, ids=lambda loss: loss.name)
 @settings(max_examples=40)
 @given(z=places, h=lengths)

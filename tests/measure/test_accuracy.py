@@ -15,7 +15,7 @@ from opendp_optimal import (
     then_optimal_noise,
 )
 
-dp.enable_features("contrib")
+dp.enable_features("contrib", "honest-but-curious")
 
 FLOAT = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
 INT = dp.atom_domain(T=int), dp.absolute_distance(T=int)

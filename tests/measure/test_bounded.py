@@ -16,6 +16,7 @@ from scipy.stats import binom
 from opendp_optimal import (
     GapWarning,
     make_optimal_bounded_noise,
+    make_optimal_noise,
     solve_bounded,
     then_optimal_bounded_noise,
 )
@@ -228,3 +229,18 @@ def test_answers_of_any_type_are_rounded_once(kind: Any) -> None:
         release(given)
         exact = min(max(Fraction(int(given)), Fraction(ends[0])), Fraction(ends[1]))
         assert seen.place == round(exact * Fraction(2) ** table.bits)
+
+
+@pytest.mark.parametrize(("length", "d_in"), [(10.0, 0.1), (1.0, 1e-3), (100.0, 1e-7)])
+@pytest.mark.parametrize("d_out", [1.0, (1.0, 1e-6)])
+def test_an_ordinary_mean_is_answered_no_worse_than_by_noise_alone(length, d_in, d_out):
+    floats = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    with pytest.warns(GapWarning):
+        meas = make_optimal_bounded_noise(*floats, d_in, d_out, range=(0.0, length), cache=False)
+    noise = make_optimal_noise(*floats, d_in, d_out).table
+    assert meas.table.upper <= noise.upper * d_in * (1 + 2e-5)
+    assert meas.table.lower > 0
+    meas.table.verify()
+    assert meas.map(d_in) == meas.map(d_in * (1 + 2.0**-17)) == d_out
+    assert meas.map(2 * d_in) != d_out
+    assert 0 <= meas(0.0) <= length

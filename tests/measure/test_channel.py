@@ -20,6 +20,7 @@ FAR = [[abs(x - z) for z in range(5)] for x in range(5)]
 TABLE = solve_channel([0.2] * 5, FAR, 0.5, FAR)
 
 
+@pytest.mark.slow
 def test_releases_have_the_chances_of_the_rows() -> None:
     meas = make_optimal_channel(*WHOLE, TABLE, lo=10)
     assert [meas.map(d) for d in (0, 1, 2, 4, 9)] == [0.0, 0.5, 1.0, 2.0, 2.0]

@@ -74,6 +74,7 @@ def test_no_renyi_divergence_is_above_its_price() -> None:
         assert renyi(p[1:], p[:-1], order) <= order * 0.5 * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_draws_have_their_law() -> None:
     count = 200_000
     for drawn, law in (

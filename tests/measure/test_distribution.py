@@ -45,6 +45,7 @@ def test_floats_follow_the_table(target: tuple[float, float]) -> None:
     assert far_from(cells + table.cells * (np.arange(COUNT) % 20 == 0), table)
 
 
+@pytest.mark.slow
 def test_floats_are_uniform_within_a_cell() -> None:
     meas = make_optimal_noise(*FLOATS, 3.0, (1.0, 1e-3), changed=1)
     grid = meas.guarantee.grid

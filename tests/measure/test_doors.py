@@ -40,7 +40,7 @@ def test_group_privacy_rounds_the_largest_exponent_up(monkeypatch):
     monkeypatch.setattr(design, "exp_bounds", bounds)
     for count in range(2, 30):
         for epsilon in (0.1, 0.3, 0.7, 1.9):
-            design._geometric_up(epsilon, count)
+            design.geometric_up(epsilon, count)
             each, all_of_them = asked[-2:]
             assert each == Fraction(epsilon)
             assert all_of_them >= count * each

@@ -30,7 +30,7 @@ def table() -> NoiseTable:
 class Fixed:
     """A table whose noise is known, to see what becomes of it."""
 
-    kind, radius = "real", 64
+    kind, radius, spike = "real", 64, None
 
     def __init__(self, noise: int, cells: int = 16) -> None:
         self.noise, self.cells = noise, cells
@@ -168,6 +168,7 @@ def test_long_noise_on_large_integers(target: object, monkeypatch: pytest.Monkey
         assert 0 < abs(meas(2**62) - 2**62) < 2**52
 
 
+@pytest.mark.slow
 def test_noise_longer_than_64_bits_does_not_wrap_around(monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise without end has no largest value: a vector of it is as exact as one draw."""
     table = opendp_optimal.solve(1e-4, 0.0)

@@ -72,6 +72,7 @@ def test_towards_epsilon_and_delta():
         ctx.query(rho=0.015).count().gaussian().release()
 
 
+@pytest.mark.slow
 def test_the_exact_gaussian_curve():
     target = GaussianFilter(1.0, delta=1e-6, reach=1.0)
     ctx = context((dp.zero_concentrated_divergence(), target))

@@ -40,6 +40,7 @@ def test_never_worse(name: str) -> None:
         assert accuracy(better, 0.5) < accuracy(native, 0.5)
 
 
+@pytest.mark.slow
 def test_through_postprocessing_and_composition() -> None:
     native = SUM >> dp.m.then_laplace(4.0) >> dp.new_function(round, "i32")
     better = improve(native, 1)

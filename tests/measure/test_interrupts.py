@@ -71,6 +71,7 @@ def test_what_a_function_raises_is_raised_after_opendp(kind: str, error: BaseExc
     assert chain([0.5]) == value
 
 
+@pytest.mark.slow
 def test_maps_transformations_and_functions_after_a_release() -> None:
     armed = [True]
     stop = Stop()

@@ -1,12 +1,24 @@
 """Several queries at once: one price, the order of the queries, less error than splitting."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import opendp.prelude as dp
 import pytest
 
-from opendp_optimal import joint, make_joint
+from opendp_optimal import compose, joint, make_joint
+from opendp_optimal.budget.events import Approximate
+from opendp_optimal.measure.anatomy import event_of
+from opendp_optimal.measure.joint_noise import (
+    LAPLACE,
+    JointGuarantee,
+    Part,
+    _laplace,
+    best_joint,
+    laplace_event,
+)
+from opendp_optimal.measure.space import space_of
 
 dp.enable_features("contrib")
 WHOLE = dp.vector_domain(dp.atom_domain(bounds=(0, 10))), dp.symmetric_distance()
@@ -17,6 +29,7 @@ def queries(count: int) -> list[dp.Transformation]:
     return [WHOLE >> dp.t.then_clamp((0, 1 + i)) >> dp.t.then_sum() for i in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "less"), [(5, 0.70), (10, 0.74)])
 def test_less_squared_error_than_the_best_of_opendp(count, less):
     meas = make_joint(queries(count), 1, (1.0, 1e-6))
@@ -27,6 +40,7 @@ def test_less_squared_error_than_the_best_of_opendp(count, less):
     assert meas.guarantee.chosen
 
 
+@pytest.mark.slow
 def test_answers_come_in_order_with_the_noise_that_is_stated():
     steps = queries(3)
     meas = make_joint(steps, 1, (4.0, 1e-6))
@@ -39,6 +53,7 @@ def test_answers_come_in_order_with_the_noise_that_is_stated():
         assert abs(scaled[:, i].mean() - expected) < 6 * error + 1 / 12
 
 
+@pytest.mark.slow
 def test_maps_and_measures():
     pure = make_joint(queries(2), 1, 1.0)
     assert str(pure.output_measure) == "MaxDivergence"
@@ -48,6 +63,7 @@ def test_maps_and_measures():
     assert pair.map(2) == (2.0, pytest.approx(1e-6 * (1 + math.e)))
 
 
+@pytest.mark.slow
 def test_vectors_and_floats_enter_with_their_own_norm():
     histogram = WHOLE >> dp.t.then_count_by_categories(list(range(5)), null_category=False)
     total = WHOLE >> dp.t.then_sum()
@@ -78,6 +94,7 @@ def test_bad_arguments_are_named():
         make_joint([WHOLE >> dp.t.then_clamp((0, 1))], 1, 1.0)
 
 
+@pytest.mark.slow
 def test_in_a_context_it_is_paid_once():
     context = dp.Context.compositor(
         data=[3, 4, 5] * 50,
@@ -94,3 +111,82 @@ def test_in_a_context_it_is_paid_once():
         joint()
     with pytest.raises(ValueError, match="without noise"):
         joint(dp.Query(WHOLE, dp.max_divergence(), d_in=1, d_out=1.0))
+
+
+def histogram_and_sum(bins: int, epsilon: float, weights: list[float]) -> JointGuarantee:
+    histogram = dp.vector_domain(dp.atom_domain(T=int), size=bins), dp.l1_distance(T=int)
+    total = dp.atom_domain(T=int), dp.absolute_distance(T=int)
+    spaces = [(space_of(*histogram), bins), (space_of(*total), 1)]
+    parts = tuple(Part(space, size, Fraction(1)) for space, size in spaces)
+    return best_joint(parts, epsilon, 0.0, 1, weights)
+
+
+@pytest.mark.slow
+def test_a_long_histogram_beside_a_number_is_better_served_by_a_split():
+    long = histogram_and_sum(60, 1.0, [1.0, 1.0])
+    assert long.chosen.startswith("split: ")
+    assert len(long.blocks) == 2
+    short = histogram_and_sum(2, 1.0, [1.0, 1.0])
+    assert short.chosen == "staircase in the norm of each answer"
+    heavy = histogram_and_sum(60, 1.0, [1.0, 1e4])
+    assert heavy.expected_losses[1] < long.expected_losses[1]
+    assert heavy.expected_losses[0] > long.expected_losses[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bins", [2, 60])
+def test_the_noise_of_each_answer_has_the_mean_square_that_is_stated(bins):
+    guarantee = histogram_and_sum(bins, 2.0, [1.0, 1.0])
+    steps = np.repeat(np.array(guarantee.steps, float), [bins, 1])
+    seen = np.array([guarantee.draw() for _ in range(1500)]) / steps
+    squares = np.stack([(seen[:, :bins] ** 2).sum(axis=1), seen[:, bins] ** 2], axis=1)
+    error = squares.std(axis=0) / math.sqrt(len(squares))
+    assert np.all(np.abs(squares.mean(axis=0) - guarantee.expected_losses) < 5 * error)
+
+
+@pytest.mark.slow
+def test_under_zcdp_gaussian_noise_is_a_candidate():
+    measure = dp.zero_concentrated_divergence()
+    small = make_joint(queries(3), 1, 0.1, output_measure=measure)
+    assert small.guarantee.chosen == "Gaussian noise"
+    assert (small.map(0), small.map(1), small.map(2)) == (0.0, 0.1, pytest.approx(0.4))
+    # Half of the squared distance over the variance.
+    assert small.guarantee.expected_losses[0] == pytest.approx(3 / 0.2, rel=1e-5)
+    large = make_joint(queries(3), 1, 12.0, output_measure=measure)
+    assert large.guarantee.chosen == "staircase in the linf norm"
+    assert large.map(1) == 12.0
+    pair = make_joint(queries(3), 1, (0.1, 1e-6), output_measure=dp.approximate(measure))
+    assert pair.map(1) == (0.1, 1e-6)
+    with pytest.raises(ValueError, match="output_measure"):
+        make_joint(queries(3), 1, (0.1, 1e-6), output_measure=measure)
+    context = dp.Context.compositor(
+        data=[3, 4, 5] * 50,
+        privacy_unit=dp.unit_of(contributions=1),
+        privacy_loss=dp.loss_of(rho=0.5),
+        split_evenly_over=1,
+    )
+    query = context.query().clamp((0, 9))
+    assert len(joint(query.sum(), query.count()).release()) == 2
+
+
+def test_a_joint_release_in_a_composition():
+    """Laplace noise counts with its curve; where lengths are not fixed, with its price."""
+    space = space_of(dp.atom_domain(T=int), dp.absolute_distance(T=int))
+    parts = (Part(space, 1, Fraction(1)),) * 2
+    noise = JointGuarantee(parts, (_laplace(parts, 1.0),), 1.0, 0.0, 1, LAPLACE)
+    for times in (1, 3):
+        event = laplace_event(noise, times)
+        assert (event.epsilon, event.delta) == (float(times), 0.0)
+        for epsilon in (0.0, 0.5, 0.99 * times):
+            truth = -math.expm1(-(times - epsilon) / 2)
+            assert truth <= event.curve(epsilon) <= truth + 1e-6
+        assert event == laplace_event(noise, times)
+    domain, metric = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
+    count = dp.t.make_count(domain, metric)
+    groups = dp.t.make_count_by_categories(domain, metric, categories=[1, 2, 3])
+    open_ended = make_joint([count, groups], 1, 0.1)
+    fixed = make_joint([count, count], 1, 0.1)
+    assert event_of(open_ended, 1) == Approximate(0.1, 0.0)
+    for made in (open_ended, fixed):
+        assert compose([made] * 100, delta=1e-6, d_in=1)[0] < 7.0
+        assert compose([made], delta=0.0, d_in=2)[0] == pytest.approx(0.2)

@@ -58,6 +58,7 @@ def test_removing_a_person_stays_in_the_box(data, row):
     assert np.abs(moved).max() <= noise.units
 
 
+@pytest.mark.slow
 def test_prices():
     pair = oo.make_optimal_mean(*COLUMN, (0.0, 1.0), 1, (2.0, 1e-3))
     assert isinstance(pair.table, oo.PairTable)
@@ -117,6 +118,7 @@ def test_answers_are_within_bounds_whatever_the_count(data):
         assert 0.0 <= variance <= 0.25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [(30.0, 1e-12), (40.0, 1e-300), 1e-4, (1e-4, 1e-12)])
 @pytest.mark.parametrize("rows", [1, 1023])
 def test_odd_parameters_are_answered(target, rows):

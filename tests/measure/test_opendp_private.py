@@ -81,6 +81,7 @@ def test_an_exception_on_the_short_way_is_opendps_error() -> None:
         number_measurement("f64", lambda _: "text", "f64")(1.0)
 
 
+@pytest.mark.slow
 def test_the_short_way_keeps_its_function_and_leaks_nothing() -> None:
     def make() -> tuple[dp.Measurement, weakref.ref[Any]]:
         class Adder:

@@ -34,6 +34,7 @@ class Scripted:
     kind: str = "real"
     cells: int = 4
     radius: int = 8
+    spike: None = None
 
     def draw(self, size=None, steps=1):
         self.steps = steps

@@ -27,6 +27,7 @@ old = dp.m.make_laplace(*space, scale=1.0)
 
 import opendp_optimal
 import opendp_optimal_bayes, opendp_optimal_geo, opendp_optimal_learn, opendp_optimal_select
+import opendp_optimal_warehouse
 ours = opendp_optimal.make_optimal_noise(*space, 1, (1.0, 1e-3))
 ours(1)
 

@@ -39,6 +39,7 @@ def test_never_refused_and_never_worse_than_laplace(norm, kind, target, loss):
         assert meas.guarantee.chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "less"), [(2, 0.25), (5, 0.41), (10, 0.52), (20, 0.37), (40, 0.25)]
 )
@@ -58,6 +59,7 @@ def test_what_is_drawn_has_the_expected_loss():
     assert abs(squares.mean() - meas.guarantee.expected_loss) < 5 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("norm", "target"), [("l2", (1.0, 1e-2)), ("linf", (1.0, 1e-2)), ("l1", (2.0, 1e-2))]
 )
@@ -96,6 +98,7 @@ def test_maps():
             meas.map(wrong)
 
 
+@pytest.mark.slow
 def test_lengths_are_designed_when_they_come():
     meas = make_optimal_noise(*space("l2", None), 1.0, (1.0, 1e-6), loss="l2")
     assert [len(meas([0.0] * n)) for n in (0, 1, 2, 7)] == [0, 1, 2, 7]
@@ -103,6 +106,7 @@ def test_lengths_are_designed_when_they_come():
     assert meas.map(1.0) == (1.0, 1e-6)
 
 
+@pytest.mark.slow
 def test_events_have_a_curve():
     meas = make_optimal_noise(*space("l2", 5), 1.0, (1.0, 1e-6), loss="l2")
     event = event_of(meas)

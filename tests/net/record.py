@@ -28,6 +28,7 @@ FACES = (
     "opendp_optimal_geo",
     "opendp_optimal_learn",
     "opendp_optimal_example",
+    "opendp_optimal_warehouse",
 )
 JSON = (
     ("advise", "1", "1e-6", "--json"),
@@ -196,7 +197,7 @@ def bundled() -> dict[str, str]:
     return {
         place.name: hashlib.sha256(place.read_bytes()).hexdigest()[:24]
         for place in sorted(folder.iterdir())
-        if place.suffix == ".noise"
+        if place.suffix in (".noise", ".pair", ".radial")
     }
 
 

@@ -11,6 +11,7 @@ from tests.net import record
 RECORDED = json.loads(record.RECORDED.read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["signatures", "commands", "hooks", "bundled"])
 def test_nothing_changed(part):
     """Run ``python -m tests.net.record --write`` for a change that is meant."""
@@ -23,3 +24,11 @@ def test_every_bundled_table_verifies():
     assert len(places) == 352
     for place in places:
         NOISE.decode(place.read_bytes()).verify()
+
+
+@pytest.mark.slow
+def test_bundled_tables_of_other_kinds_verify():
+    places = [p for p in cache.bundled_directory().iterdir() if p.suffix in (".pair", ".radial")]
+    assert len(places) == 37
+    for place in sorted(places)[::4]:
+        assert cache.fault(place) == ""

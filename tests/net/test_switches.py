@@ -7,7 +7,7 @@ import pytest
 from tests.net.switches import releasing, solving, switches
 
 
-@pytest.mark.parametrize(("make", "most"), [(solving, 120), (releasing, 62)])
+@pytest.mark.parametrize(("make", "most"), [(solving, 80), (releasing, 62)])
 def test_calls_do_not_go_back_and_forth(make, most):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

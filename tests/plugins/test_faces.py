@@ -14,11 +14,11 @@ import pytest
 
 pytestmark = pytest.mark.process
 
-PLUGINS = ["bayes", "example", "geo", "learn", "select"]
+PLUGINS = ["bayes", "example", "geo", "learn", "select", "warehouse"]
 FACES = ["opendp_optimal", *(f"opendp_optimal_{name}" for name in PLUGINS)]
 HOOKS = [f"opendp_optimal_{name}.plugin" for name in PLUGINS]
 NOTHING_HEAVY = """
-loaded = {"shapely", "pyproj", "sklearn", "scipy"} & set(sys.modules)
+loaded = {"shapely", "pyproj", "sklearn", "scipy", "ibis", "duckdb"} & set(sys.modules)
 assert not loaded, loaded
 """
 

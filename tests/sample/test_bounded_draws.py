@@ -57,6 +57,7 @@ def worst(laws, reach, epsilon):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.2), (0.3, 0.01), (2.0, 0.0)])
 def test_shifting_is_private_at_every_pair_of_answers(epsilon, delta):
     table = solve_bounded(epsilon, delta, sensitivity=2, range=(0, 4), bins=6, cache=False)

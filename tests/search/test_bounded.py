@@ -99,6 +99,7 @@ def test_never_worse_than_the_same_noise_for_all_on_the_same_lattice(epsilon, de
     assert table.upper <= float(proofs.expected_cost(weights, problem)) * (1 + 1e-3)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(12))
 @given(
     st.floats(0.05, 4.0),
@@ -129,6 +130,7 @@ def test_laws(epsilon, delta, lattice, loss, prior):
     assert fine.lower >= coarse.lower
 
 
+@pytest.mark.slow
 def test_more_privacy_costs_more():
     uppers = [solve_bounded(e, 0.05, bins=8, gap=1e-4, **ASKED) for e in (0.2, 0.5, 1.0, 2.0)]
     for more, less in itertools.pairwise(uppers):
@@ -136,6 +138,7 @@ def test_more_privacy_costs_more():
         assert less.upper <= more.upper * (1 + 1e-5)
 
 
+@pytest.mark.slow
 def test_a_cap_binds_and_has_a_price():
     free = solve_bounded(1.0, 0.2, bins=8, **ASKED)
     cap = 0.9 * free.largest_conditional_loss
@@ -149,6 +152,7 @@ def test_a_cap_binds_and_has_a_price():
     assert table.gap < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "delta"),
     [
@@ -175,6 +179,7 @@ def test_an_infeasible_cap(bins):
         solve_bounded(1.0, 0.2, bins=bins, cap=0.01, gap=0.2, **ASKED)
 
 
+@pytest.mark.slow
 def test_unequal_bins():
     edges = [0, 0.25, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 3.75, 4]
     table = solve_bounded(1.0, 0.2, bins=edges, **ASKED)
@@ -186,6 +191,7 @@ def test_unequal_bins():
     weighted.verify()
 
 
+@pytest.mark.slow
 def test_a_prior_pulls_the_noise():
     left = solve_bounded(1.0, 0.2, bins=8, prior=[0.9, 0.1], **ASKED)
     right = solve_bounded(1.0, 0.2, bins=8, prior=[0.1, 0.9], **ASKED)
@@ -228,6 +234,7 @@ def test_every_answer_may_be_a_neighbour():
     assert wide.problem.sensitivity == 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("units", [1e-9, 1.0, 1e6, 1e18])
 def test_units_do_not_matter(units):
     table = solve_bounded(
@@ -240,6 +247,7 @@ def test_units_do_not_matter(units):
     assert -units <= released <= 3 * units
 
 
+@pytest.mark.slow
 def test_lengths_that_are_no_whole_number_of_sensitivities():
     table = solve_bounded(
         0.7, 0.05, sensitivity=math.pi, range=(0, 10.000001), gap=0.05, cache=False
@@ -249,6 +257,7 @@ def test_lengths_that_are_no_whole_number_of_sensitivities():
     assert tenth.cells == 3
 
 
+@pytest.mark.slow
 def test_a_users_loss():
     table = solve_bounded(1.0, 0.2, bins=8, loss=Loss(lambda x: abs(x) ** 1.5, "p"), **ASKED)
     assert table.gap < 0.1
@@ -274,7 +283,6 @@ def test_a_users_loss():
         ({"gap": 0}, r"gap \(0\) must be positive"),
         ({"method": "magic"}, r"method \('magic'\) must be one of"),
         ({"bins": 400}, r"bins \(400\) makes a programme of 401 x 401 = 160801 weights.* GB"),
-        ({"range": (0, 1e6)}, r"range \(\(0, 1e\+06\) at sensitivity 2\) makes a programme"),
         ({"range": (0, 1000), "integer": True}, "of integers.* makes a programme of 1001 x 1001"),
         ({"bins": list(np.linspace(0, 4, 500))}, r"bins \(499 of them\) makes a programme"),
     ],
@@ -284,8 +292,9 @@ def test_bad_input(changes, words):
         solve_bounded(1.0, 0.2, **{**ASKED, **changes})
 
 
+@pytest.mark.slow
 def test_a_gap_that_is_not_reached_is_a_warning(monkeypatch):
-    monkeypatch.setattr("opendp_optimal.search.bounded._MOST_VARIABLES", 100)
+    monkeypatch.setattr("opendp_optimal.search.bins._MOST_VARIABLES", 100)
     with pytest.warns(GapWarning, match="above the 0.001%"):
         table = solve_bounded(1.0, 0.2, gap=1e-5, **ASKED)
     assert table.gap > 1e-5
@@ -356,7 +365,6 @@ def test_a_cap_that_bins_cannot_keep_may_be_kept_by_plain_noise():
         ),
         ({"sensitivity": 1e-227, "range": (0, 4e-227), "loss": "l2"}, r"sensitivity \(1e-227\)"),
         ({"sensitivity": 5e-324, "range": (0, 1e-323)}, r"sensitivity \(5e-324\)"),
-        ({"sensitivity": 1e-150, "range": (0, 1)}, r"range .* makes a programme"),
     ],
 )
 def test_lengths_that_floats_do_not_hold(changes, words):

@@ -46,6 +46,7 @@ def test_integers_are_never_worse(epsilon: float, delta: float, loss: str) -> No
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["l1", "l2", "pinball:0.8"])
 @pytest.mark.parametrize(
     ("epsilon", "delta", "length"), [(10.0, 0.0, 40), (6.0, 1e-6, 20), (2.0, 1e-3, 6)]
@@ -66,6 +67,7 @@ def test_ranges_are_never_worse(epsilon: float, delta: float, length: int, loss:
     assert found <= plain * (1 + 2e-3)
 
 
+@pytest.mark.slow
 def test_where_noise_leaves_the_range_its_loss_is_that_of_the_end() -> None:
     table = solve_bounded(10.0, 0.0, sensitivity=3, range=(0, 60), bins=20, cache=False)
     assert table.noise is not None

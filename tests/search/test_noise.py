@@ -19,6 +19,7 @@ from tests.strategies import deltas, epsilons, examples
 GAP = 0.01
 
 
+@pytest.mark.slow
 @given(epsilons, deltas, st.floats(1.05, 2.0))
 @settings(max_examples=examples(20))
 def test_loss_does_not_rise_with_epsilon_or_delta(epsilon, delta, factor):
@@ -29,6 +30,7 @@ def test_loss_does_not_rise_with_epsilon_or_delta(epsilon, delta, factor):
     assert looser.lower <= base.upper
 
 
+@pytest.mark.slow
 @given(epsilons, deltas, st.sampled_from(["l1", "l2"]))
 @settings(max_examples=examples(25))
 def test_no_closed_form_is_better(epsilon, delta, loss):
@@ -119,6 +121,7 @@ def test_an_unreached_gap_is_said():
     assert table.gap > 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [

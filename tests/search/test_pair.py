@@ -27,6 +27,7 @@ def table() -> PairTable:
     return solve_pair(3.0, 1e-2, gap=0.02, cache=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [pytest.param((1.0, 1e-6), marks=pytest.mark.slow), (4.0, 1e-6)])
 def test_certified_within_one_percent(target: tuple[float, float]) -> None:
     table = solve_pair(*target, gap=0.01, cache=False)

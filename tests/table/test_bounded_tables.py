@@ -74,6 +74,7 @@ def test_claims_that_are_not_proved_are_refused(table):
             BOUNDED.decode(BOUNDED.encode(wrong))
 
 
+@pytest.mark.slow
 def test_tables_are_kept_and_checked_on_load(caplog):
     first = solve_bounded(1.0, 0.2, **OPTIONS)
     (place,) = cache.cache_directory().iterdir()
@@ -143,6 +144,7 @@ def forged(problem, **changes):
     return again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.2, 0.0])
 def test_no_field_can_be_changed(delta):
     table = solve_bounded(1.0, delta, **OPTIONS, cap=1.5, cache=False)

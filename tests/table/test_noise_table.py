@@ -14,6 +14,7 @@ from opendp_optimal.exact.numbers import BITS, exp_bounds
 from tests.strategies import deltas, epsilons, examples, grid_law, plain_delta
 
 
+@pytest.mark.slow
 @given(epsilons, deltas, st.sampled_from(["l1", "l2"]))
 @settings(max_examples=examples(25))
 def test_feasible_at_every_shift_in_plain_fractions(epsilon, delta, loss):
@@ -143,6 +144,7 @@ def test_pure_tables(kind, epsilon):
         tampered(table, tail=dataclasses.replace(table.tail, weights=weights)).verify()
 
 
+@pytest.mark.slow
 def test_pure_staircase_is_the_known_optimum():
     for loss in ("l1", "l2"):
         for epsilon in (0.5, 1.0, 3.0):

@@ -18,7 +18,7 @@ ASKED = [
 ]
 
 
-@pytest.fixture(params=range(len(ASKED)))
+@pytest.fixture(scope="module", params=range(len(ASKED)))
 def table(request: pytest.FixtureRequest) -> RadialTable:
     return solve_radial(**ASKED[request.param], cache=False)
 

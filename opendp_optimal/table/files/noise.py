@@ -1,4 +1,4 @@
-"""Files of noise tables, version 1.
+"""Files of noise tables: version 1, and version 2 for those with a spike.
 
 A table for a user's own loss holds bounds on its costs, so that it proves itself without the
 function.
@@ -10,13 +10,14 @@ import numpy as np
 
 from opendp_optimal.certify.endless import PureTail
 from opendp_optimal.certify.noise import LARGEST_SCALE, DualCertificate
+from opendp_optimal.certify.spike import Spike
 from opendp_optimal.errors import TableFormatError
 from opendp_optimal.losses.base import LatticeCost, Loss
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.table.files.container import Arrays, Header, Kind
 from opendp_optimal.table.noise import MOST_CELLS, NoiseTable
 
-_VERSION = 1
+_VERSION, _SPIKED = 1, 2
 
 
 def _parts(table: NoiseTable) -> tuple[Header, Arrays]:
@@ -34,7 +35,7 @@ def _parts(table: NoiseTable) -> tuple[Header, Arrays]:
             [table.tail.weight, table.tail.again, *table.tail.weights], np.int64
         )
     header: Header = {
-        "version": _VERSION,
+        "version": _VERSION if table.spike is None else _SPIKED,
         "problem": table.problem.describe(),
         "cells": table.cells,
         "atom": table.atom,
@@ -44,6 +45,8 @@ def _parts(table: NoiseTable) -> tuple[Header, Arrays]:
         "mirrored": dual.mirrored,
         "scale": dual.scale,
     }
+    if table.spike is not None:
+        header["spike"] = [table.spike.weight, table.spike.parts]
     if table.costs is not None:
         header["costs"] = [_cost_header(cost) for cost in table.costs]
     return header, arrays
@@ -68,6 +71,10 @@ def _build(header: Header, arrays: Arrays, loss: Loss | None) -> NoiseTable:
     if "endless" in arrays:
         endless = arrays["endless"]
         tail = PureTail(int(endless[0]), endless[2:], int(endless[1]))
+    spike = None
+    if header["version"] == _SPIKED:
+        weight, parts = header["spike"]
+        spike = Spike(int(weight), int(parts))
     problem = NoiseProblem.from_description(header["problem"], loss)
     if (tail is not None) != (problem.delta == 0):
         raise TableFormatError("endless noise and delta 0 go together")
@@ -87,6 +94,7 @@ def _build(header: Header, arrays: Arrays, loss: Loss | None) -> NoiseTable:
         lower=float.fromhex(header["lower"]),
         tail=tail,
         costs=costs,
+        spike=spike,
     )
 
 
@@ -114,7 +122,7 @@ def _cost(header: Header) -> LatticeCost:
 KIND: Kind[NoiseTable] = Kind(
     name="noise",
     magic=b"ODPNOISE",
-    versions=(_VERSION,),
+    versions=(_VERSION, _SPIKED),
     problem=NoiseProblem,
     parts=_parts,
     build=_build,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from opendp_optimal.certify.radial import Decay, Staircase
+from opendp_optimal.certify.decay import Decay
+from opendp_optimal.certify.radial import Staircase
+from opendp_optimal.certify.radial_bound import RadialPrices
 from opendp_optimal.losses.base import Loss
 from opendp_optimal.problem.radial import RadialProblem
 from opendp_optimal.table.files.container import Arrays, Header, Kind
@@ -28,7 +30,10 @@ def _parts(table: RadialTable) -> tuple[Header, Arrays]:
         weights = law.weights
     else:
         header["decay"] = {"c": law.c.hex(), "k": law.k.hex(), "fine": law.fine}
-    return header, {"weights": weights}
+    if table.prices is None:
+        return header, {"weights": weights}
+    header["prices"] = {"price": table.prices.price.hex(), "width": table.prices.width}
+    return header, {"weights": weights, "radii": table.prices.radii}
 
 
 def _build(header: Header, arrays: Arrays, loss: Loss | None) -> RadialTable:
@@ -39,7 +44,12 @@ def _build(header: Header, arrays: Arrays, loss: Loss | None) -> RadialTable:
     else:
         given = header["decay"]
         law = Decay(float.fromhex(given["c"]), float.fromhex(given["k"]), given["fine"])
-    return RadialTable(problem, law, float.fromhex(header["upper"]), float.fromhex(header["lower"]))
+    prices = None
+    if "prices" in header:
+        given = header["prices"]
+        prices = RadialPrices(float.fromhex(given["price"]), given["width"], arrays["radii"])
+    upper, lower = float.fromhex(header["upper"]), float.fromhex(header["lower"])
+    return RadialTable(problem, law, upper, lower, prices)
 
 
 KIND: Kind[RadialTable] = Kind(

@@ -109,6 +109,18 @@ class Plan:
             epsilon = min(epsilon, compose(tables, delta=delta)[0])
         return epsilon, delta
 
+    def concentrated(self) -> tuple[float, float]:
+        """The (rho, delta) of all releases together, rounded up.
+
+        Of Gaussian noise rho is half the square of its distance. Noise that is (e, d)-private is
+        that of randomised response but for a chance of d (Kairouz, Oh and Viswanath), which has
+        a rho of half of e^2 (Bun and Steinke 2016).
+        """
+        if self.sigma is not None:
+            each = Fraction(_WIDER) ** 2 / (2 * Fraction(self.sigma) ** 2)
+            return float_up(self.releases * each), 0.0
+        return self._sum(float_up(Fraction(self.epsilon) ** 2 / 2)), self._sum(self.delta)
+
     def _sum(self, each: float) -> float:
         return float_up(self.releases * Fraction(each))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Iterator
@@ -21,7 +22,8 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
     validate_data,
 )
 
-from opendp_optimal.budget import Ledger, open_ledger
+from opendp_optimal.budget import Ledger, concentrated_delta, open_ledger
+from opendp_optimal.extend import least
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import Plan
 
@@ -105,15 +107,19 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return
         with _opened(self.ledger) as ledger:
             kind = ledger.budget(self.name).kind
-            epsilon, delta = plan.spent_by(None if kind.delta else 0.0, ())
-            if epsilon == float("inf"):
+            if kind.main == "rho":
+                loss, delta = plan.concentrated()
+            else:
+                loss, delta = plan.spent_by(None if kind.delta else 0.0, ())
+            if loss == math.inf or (delta > 0 and not kind.delta):
                 raise ValueError(
                     f"delta ({self.delta!r}) must be 0 for this noise, or name ({self.name!r}) a "
                     "budget with a delta"
                 )
             ledger.fix_unit(self.name, f"{metric} at 1")
             note = f"{type(self).__name__}: {plan.releases} releases of {plan.noise} noise a person"
-            ledger.charge(self.name, epsilon=epsilon, delta=delta or None, note=note)
+            price = {kind.main: loss, "delta": delta if kind.delta else None}
+            ledger.charge(self.name, **price, note=note)
         self._account = self.ledger, self.name
 
     def _cells(self, X: Any, fitting: bool, least_rows: int = 1) -> npt.NDArray[Any]:  # noqa: N803
@@ -169,7 +175,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Without a ledger this counts the last ``fit`` of this object alone: other fits on the same
         people, by this object, a copy or another process, come on top of it. With a ledger it is
-        all that was charged to the data set, by all of them, as it stands now.
+        all that was charged to the data set, by all of them, as it stands now. Where the budget is
+        a rho, this is its epsilon at a delta, by default the ``delta`` of this object.
 
         One fit is counted by composition. With ``budget="per-statistic"`` this is the plain sum
         unless a delta is given; a delta of 1 there, or an infinite epsilon, means that nothing is
@@ -184,12 +191,23 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with _opened(given) as ledger:
             budget = ledger.budget(name)
         found: Any = budget.kind.floats(budget.spent, up=True)
-        epsilon, charged = found if budget.kind.delta else (found, 0.0)
-        if delta is not None and not charged <= delta <= 1:
+        loss, charged = found if budget.kind.delta else (found, 0.0)
+        concentrated = budget.kind.main == "rho"
+        if delta is None:
+            delta = self.delta if concentrated else charged
+        if not charged <= delta <= 1:
             raise ValueError(
                 f"delta ({delta!r}) must be in [{charged!r}, 1], as the ledger adds up"
             )
-        return epsilon, charged if delta is None else delta
+        return _epsilon_of(loss, delta - charged) if concentrated else loss, delta
+
+
+def _epsilon_of(rho: float, delta: float) -> float:
+    """The epsilon of a rho at a delta, rounded up; infinite where there is none."""
+    if rho == 0:
+        return 0.0
+    room = math.nextafter(delta, 0.0)  # the difference of two floats was rounded
+    return least(lambda e: concentrated_delta(rho, e) <= room, 0.0, 1e6, close=1e-12)
 
 
 @contextmanager

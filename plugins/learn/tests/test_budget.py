@@ -84,6 +84,7 @@ def test_the_delta_of_gaussian_noise_is_never_below_the_truth(sigma, epsilon):
         assert truth <= gaussian_delta_above(sigma, epsilon)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.floats(1e-6, 5), st.integers(1, 10**6), st.floats(0, 0.9))
 def test_sums_are_never_below_the_sum(epsilon, releases, delta):

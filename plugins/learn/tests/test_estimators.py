@@ -30,6 +30,7 @@ RANDOM = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [PrivateNaiveBayes(), PrivateLogisticRegression(max_iter=3)])
 def test_scikit_learns_own_checks(estimator):
     with warnings.catch_warnings():
@@ -80,6 +81,7 @@ def test_logistic_regression_learns_and_keeps_to_its_budget(noise):
     assert np.allclose(inside, model.decision_function(x))
 
 
+@pytest.mark.slow
 def test_iterations_follow_from_public_numbers():
     def fitted(rows, epsilon, **options):
         x = np.linspace(-1, 1, 2 * rows).reshape(rows, 2)

@@ -110,7 +110,6 @@ def test_threads_cannot_overspend(ledger):
 
 def test_the_unit_and_the_kind_of_a_budget_are_kept(ledger):
     ledger.create("pure", epsilon=10.0)
-    ledger.create("concentrated", rho=1.0)
     pure = PrivateNaiveBayes(0.5, 0.0, **PUBLIC, ledger=ledger, name="pure").fit(X, Y)
     epsilon, delta = pure.spent()
     assert (epsilon, delta) == (pytest.approx(0.5), 0.0)
@@ -120,9 +119,45 @@ def test_the_unit_and_the_kind_of_a_budget_are_kept(ledger):
         pure.set_params(noise="optimal").fit(X, Y)
     with pytest.raises(ValueError, match="must be that of the first context"):
         pure.set_params(noise="laplace", neighbours="add-remove").fit(X, Y)
-    with pytest.raises(ValueError, match="the budget is rho"):
-        pure.set_params(name="concentrated").fit(X, Y)
-    assert ledger.remaining("concentrated") == 1.0
+
+
+@pytest.mark.parametrize("noise", ["laplace", "analytic-gaussian", "truncated-laplace"])
+def test_budgets_in_rho(ledger, noise):
+    """A fit is charged its rho; what is spent is told as the epsilon of all of it at a delta."""
+    ledger.create("rho", rho=5.0)
+    ledger.create("both", rho=5.0, delta=1e-5)
+    model = PrivateNaiveBayes(0.5, 1e-6, **{**PUBLIC, "noise": noise}, ledger=ledger, name="both")
+    one = model.fit(X, Y)._plan.concentrated()
+    epsilon, delta = model.spent(2e-6)
+    model.fit(X, Y)
+    assert ledger.remaining("both")[0] == pytest.approx(5.0 - 2 * one[0], abs=1e-11)
+    charged = ledger.budget("both").kind.floats(ledger.budget("both").spent, up=True)[1]
+    assert charged == pytest.approx(2 * one[1], abs=1e-18)
+    assert 0 < epsilon < model.spent(2e-6)[0]
+    assert model.spent(2e-6)[1] == delta == 2e-6
+    assert 0 < model.spent(1e-3)[0] < model.spent(2e-6)[0]
+    with pytest.raises(ValueError, match="as the ledger adds up"):
+        model.spent(-1.0)
+    model.set_params(name="rho")
+    if one[1]:
+        with pytest.raises(ValueError, match="a budget with a delta"):
+            model.fit(X, Y)
+        assert ledger.remaining("rho") == 5.0
+    else:
+        assert 0 < model.fit(X, Y).spent()[0] < np.inf
+        assert model.spent()[1] == 1e-6
+        assert model.spent(0.0)[0] == np.inf
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("releases", [1, 30])
+def test_the_rho_of_a_plan_covers_its_releases(noise, releases):
+    """At no delta is a plan's rho a better price than that of its releases, each by itself."""
+    made = plan(noise, 1.0, 1e-6, releases)
+    rho, delta = made.concentrated()
+    each = (1 / made.sigma) ** 2 / 2 if made.sigma else made.epsilon**2 / 2
+    assert rho >= releases * each * (1 - 1e-12)
+    assert delta >= releases * made.delta * (1 - 1e-12) or made.sigma
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ def log_loss(model: PrivateNaiveBayes) -> float:
     return float(-model.predict_log_proba(X)[np.arange(4000), y].mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["optimal", "laplace"])
 def test_posterior_means_cost_nothing_and_help(noise: str) -> None:
     plain, learnt = fitted("alpha", noise), fitted("posterior", noise)

@@ -32,6 +32,7 @@ def test_audit():
     assert report["claimed"] == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_ring():
     result = run("ring", "--tolerance", 0.05, "--cells", 8, "--json")
     report = json.loads(result.stdout)

@@ -55,6 +55,7 @@ def test_lloyd_against_free_minimisation(name, k):
     assert ours == pytest.approx(found.fun, abs=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(name=st.sampled_from(sorted(NOISES)), k=st.integers(1, 41))
 def test_lloyd_is_never_worse_than_the_quantile_rule(name, k):

@@ -56,6 +56,7 @@ def test_paper_laplace_is_almost_optimal_at_one(optimum_one):
     assert optimum_one.upper < laplace < optimum_one.lower + 4e-3
 
 
+@pytest.mark.slow
 def test_the_client_found_is_private_and_costs_what_is_said(optimum_small):
     density = optimum_small.density
     rate = rate_bounds(0.375)[0]

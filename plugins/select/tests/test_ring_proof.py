@@ -52,6 +52,7 @@ def changed(optimum):
             yield field, dataclasses.replace(optimum, boxes=(box, *rest))
 
 
+@pytest.mark.slow
 def test_a_change_of_any_field_is_noticed(optimum):
     optimum.verify()
     names = set()

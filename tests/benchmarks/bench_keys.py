@@ -1,0 +1,138 @@
+"""Secret keys: what OpenDP states and what is seen, how many keys are kept, and the error.
+
+    python tests/benchmarks/bench_keys.py [--data DIR] [--draws 200000] [--json]
+
+First, a key that one person alone has, released by OpenDP's two constructors, by its Polars queries
+and by ``make_optimal_threshold``: the delta that each states, and how often the key was seen.
+
+Then the expected number of keys kept and the expected absolute error, summed over all keys (a key
+that is not released counts with all of its count), with discrete Laplace noise and the least right
+threshold, and with ``solve_keys``: for a Zipf law and, with ``--data``, for the job titles of a
+table of salaries. Both are sums of known chances. No mechanism keeps more than ``best``; ``error``
+is a part of Laplace's, and ``near`` the same for counts up to twice its threshold, each alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import opendp.prelude as dp
+import polars as pl
+
+from opendp_optimal import make_optimal_threshold, solve_keys
+
+TARGETS = ((0.1, 1e-6), (0.5, 1e-6), (1.0, 1e-6), (1.0, 1e-3), (2.0, 1e-5), (4.0, 1e-6))
+ZIPF = [100_000 // rank for rank in range(1, 20_001)]
+
+
+def seen(draws: int) -> list[dict[str, Any]]:
+    """A key with a count of 1: the stated delta, and how often it appeared."""
+    domain = dp.map_domain(dp.atom_domain(T=int), dp.atom_domain(T=int))
+    space = domain, dp.l01inf_distance(dp.absolute_distance(T=int))
+    squared = domain, dp.l02inf_distance(dp.absolute_distance(T=int))
+    keys = dict.fromkeys(range(draws), 1)
+    rows = []
+    for name, made in (
+        ("make_laplace_threshold", dp.m.make_laplace_threshold(*space, scale=1.0, threshold=5)),
+        ("make_gaussian_threshold", dp.m.make_gaussian_threshold(*squared, scale=1.0, threshold=3)),
+        ("make_optimal_threshold", make_optimal_threshold(*space, (1, 1, 1), (1.0, 0.00493))),
+    ):
+        stated = made.map((1, 1, 1))[1]
+        rows.append({"name": name, "stated": stated, "seen": len(made(keys)) / draws})
+    frame = pl.LazyFrame({"key": np.arange(draws)})
+    context = dp.Context.compositor(
+        data=frame,
+        privacy_unit=dp.unit_of(contributions=1),
+        privacy_loss=dp.loss_of(epsilon=1.0, delta=0.00493),
+        split_evenly_over=1,
+    )
+    told = context.query().group_by("key").agg(dp.len(signed=True)).release().collect()
+    rows.append({"name": "Polars, group_by", "stated": 0.00493, "seen": len(told) / draws})
+    return rows
+
+
+def laplace(epsilon: float, delta: float) -> tuple[int, Callable[[int], float], Any]:
+    """Threshold, chance and error of discrete Laplace noise with the least right threshold."""
+    fall, reach = math.exp(-epsilon), math.ceil(45 / epsilon) + 2
+    noise = np.arange(-reach, reach + 1)
+    weights = (1 - fall) / (1 + fall) * fall ** np.abs(noise)
+    above = np.cumsum(weights[::-1])[::-1]
+    threshold = int(noise[np.argmax(above <= delta)]) + 1
+
+    def chance(n: int) -> float:
+        return float(weights[noise >= threshold - n].sum())
+
+    def error(n: int) -> float:
+        kept = noise >= threshold - n
+        return float((weights * np.abs(noise))[kept].sum()) + n * (1 - chance(n))
+
+    return threshold, chance, error
+
+
+def compare(name: str, counts: list[int], epsilon: float, delta: float) -> dict[str, Any]:
+    """Keys kept and errors, summed over all keys."""
+    table = solve_keys(epsilon, delta)
+    threshold, chance, error = laplace(epsilon, delta)
+    sizes = Counter(counts)
+
+    def total(of: Callable[[int], float]) -> float:
+        return sum(of(n) * keys for n, keys in sizes.items())
+
+    near = range(1, 2 * threshold)
+    return {
+        "keys": name,
+        "epsilon": epsilon,
+        "delta": delta,
+        "kept_laplace": total(chance),
+        "kept": total(table.chance),
+        "best": total(table.best_chance),
+        "error_ratio": total(table.error) / total(error),
+        "error_ratio_near": sum(map(table.error, near)) / sum(map(error, near)),
+    }
+
+
+def titles(data: Path) -> list[int]:
+    """How many people have each job title."""
+    with (data / "salary" / "Salary_Data.csv").open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    return list(Counter(row["Job Title"] for row in rows if row["Job Title"]).values())
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--draws", type=int, default=200_000)
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    dp.enable_features("contrib")
+    found = seen(asked.draws)
+    columns = {"zipf": ZIPF, **({"titles": titles(asked.data)} if asked.data else {})}
+    compared = [compare(name, counts, *t) for name, counts in columns.items() for t in TARGETS]
+    if asked.json:
+        json.dump({"delta": found, "kept": compared}, sys.stdout, indent=2)
+        return
+    print(f"{'a key of one person':<26}{'stated delta':>14}{'seen':>10}")
+    for row in found:
+        print(f"{row['name']:<26}{row['stated']:>14.5f}{row['seen']:>10.5f}")
+    heads = ("eps", 5), ("delta", 8), ("Laplace", 10), ("kept", 10), ("best", 10), ("error", 8)
+    print(f"\n{'keys':<8}" + "".join(f"{h:>{w}}" for h, w in (*heads, ("near", 8))))
+    for row in compared:
+        print(
+            f"{row['keys']:<8}{row['epsilon']:>5}{row['delta']:>8.0e}{row['kept_laplace']:>10.1f}"
+            f"{row['kept']:>10.1f}{row['best']:>10.1f}{row['error_ratio']:>8.3f}"
+            f"{row['error_ratio_near']:>8.3f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
