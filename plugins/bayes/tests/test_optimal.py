@@ -203,3 +203,16 @@ def test_bad_releases(integers, line):
     small = dp.atom_domain(T="u8"), dp.absolute_distance(T="u32")
     with pytest.raises(ValueError, match="must leave room"):
         make_optimal_channel(*small, best, lo=255)
+
+
+def test_two_hundred_answers_are_solved_with_progress():
+    size, lines = 200, []
+    best = optimal_channel(
+        prior=[Fraction(1, size)] * size,
+        loss=loss_matrix("l1", range(size)),
+        epsilon=0.5,
+        progress=lines.append,
+    )
+    assert len(lines) > 1
+    assert best.lower <= best.upper <= best.lower * (1 + 1e-6)
+    best.verify()
