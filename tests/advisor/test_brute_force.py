@@ -173,10 +173,7 @@ def bounded_errors(request, candidate, rng, name, inner):
             )
         above = np.cumsum(table.weights / table.total, axis=1)
         u = rng.random(DRAWS)
-        y = np.array(
-            [low + np.searchsorted(above[int(a - low)], v) for a, v in zip(x, u, strict=True)]
-        )
-        return y - x
+        return low + (above[(x - low).astype(int)] < u[:, None]).sum(axis=1) - x
     if name == "bounded geometric":
         noise = geometric(rng, argument(inner, "epsilon"), DRAWS)
     elif name == "clamped gaussian":
@@ -189,7 +186,8 @@ def bounded_errors(request, candidate, rng, name, inner):
     if not candidate.name.endswith("+ remap"):
         return np.clip(y, low, high) - x
     rule = candidate.make(*space(request)).rule
-    return np.array([rule(v) for v in y.tolist()]) - x
+    released, which = np.unique(y, return_inverse=True)
+    return np.array([rule(v) for v in released.tolist()])[which] - x
 
 
 def cost(loss, error):

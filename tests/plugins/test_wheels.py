@@ -83,12 +83,11 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, source in BROKEN.items():
         write_wheel(wheels, name, source)
     home = tmp_path_factory.mktemp("fresh") / "env"
-    venv.create(home, with_pip=True)
+    venv.create(home)
     scripts = home / "bin"
-    python = scripts / "python"
-    installed = run(
-        python, "-m", "pip", "--disable-pip-version-check", "install", *sorted(wheels.iterdir())
-    )
+    # The environment needs no pip of its own, and only what is imported is compiled.
+    into = [*pip, "--python", scripts / "python", "install", "--no-compile"]
+    installed = run(*into, *sorted(wheels.iterdir()))
     assert installed.returncode == 0, installed.stderr
     return scripts
 
