@@ -81,6 +81,7 @@ bench: $(STAMP) ## release cost against OpenDP, same machine and run
 	$(BIN)/python tests/benchmarks/bench_people.py
 	$(BIN)/python tests/benchmarks/bench_posterior.py
 	$(BIN)/python -m tests.drop_in.requests 300
+	$(BIN)/python tests/benchmarks/bench_means.py $(if $(wildcard $(DATA)),--data $(DATA))
 
 # Scripts that read data, and those that do not; each writes the page of its name.
 FROM_DATA := fernandes.bayes_theorems liang.geo_figures posterior.table_posteriors selvi.naive_bayes selvi.coordinate_descent selvi.honest_budget

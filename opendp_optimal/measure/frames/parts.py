@@ -10,9 +10,11 @@ import numpy as np
 
 from opendp_optimal.arrays import Integers
 from opendp_optimal.errors import CertificateError, SolverError
+from opendp_optimal.known.law import Law
 from opendp_optimal.measure.frames.answer import ALPHA
 from opendp_optimal.measure.frames.columns import Table
 from opendp_optimal.measure.frames.keys import UNUSED, key_columns, key_schema, plain_keys
+from opendp_optimal.measure.frames.law import count_law
 from opendp_optimal.measure.frames.limits import Limits
 from opendp_optimal.measure.frames.noise import Price, TableNoise, table_noise
 from opendp_optimal.measure.frames.plan import Plan
@@ -64,6 +66,24 @@ class Parts:
             return table_noise(self.table.moves, self.rest, groups)
         except (ValueError, CertificateError, SolverError):
             return self.noise
+
+    def law(self, name: str) -> Law:
+        """The law of the noise of a count.
+
+        :param name: of the count
+        :raises ValueError: if it is no count, or no single table hides it
+        """
+        uses = {one.name: one.uses for one in self.table.asked if one.exact}
+        counts = [n for n, at in uses.items() if len(at) == 1 and self.table.row[at[0]] == 1]
+        if name not in counts:
+            known = ", ".join(counts) or "none"
+            raise ValueError(f"name ({name!r}) must be that of a count with noise: {known}")
+        chosen = self.plan.keys and self.key_frame is None  # then noise may follow the groups
+        law = None if chosen else count_law(self.noise, uses[name][0])
+        if law is None:
+            told = "chosen with its keys" if chosen else self.noise.name
+            raise ValueError(f"name ({name!r}): its noise ({told}) must be one table for the count")
+        return law
 
     def release(self, frame: Any) -> Any:
         """The answers on some data."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from opendp_optimal.budget.events import Approximate, Concentrated, Event
+from opendp_optimal.known.law import Law
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import (
     inner_query,
@@ -135,6 +136,14 @@ class OptimalQuery:
         from opendp_optimal.checks import share
 
         return Summary(self._parts, share("alpha", alpha))
+
+    def law(self, name: str = "len") -> Law:
+        """The law of the noise of a count, for a posterior of what was released.
+
+        :param name: of the count
+        :raises ValueError: if it is no count, or no single table hides it
+        """
+        return self._parts.law(name)
 
     def __repr__(self) -> str:
         """The names of the answers."""
