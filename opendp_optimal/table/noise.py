@@ -38,7 +38,7 @@ from opendp_optimal.losses.base import LatticeCost, Loss, parse
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.sample.weights import WeightedSampler, spread_over_cells
 from opendp_optimal.sample.words import one_below, uniform_below
-from opendp_optimal.table.base import Table
+from opendp_optimal.table.base import Table, proving
 
 MOST_CELLS = 1 << 14
 """No table has more lattice cells per unit of sensitivity."""
@@ -113,6 +113,7 @@ class NoiseTable(Table):
     def _dual_cost(self) -> LatticeCost:
         return self.costs[1] if self.costs else self.problem.cost(self.dual.cells, self.dual.reach)
 
+    @proving
     def verify(self) -> None:
         """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
         self._check_bounds(*self._proved())
