@@ -17,7 +17,7 @@ import numpy as np
 from opendp.core import transformation_invoke, transformation_map
 from opendp.mod import UnknownTypeException
 
-from opendp_optimal.budget.events import Approximate, Profile
+from opendp_optimal.budget.events import Approximate, Concentrated, Event, Gaussian, Profile
 from opendp_optimal.checks import positive
 from opendp_optimal.exact.numbers import exactly, float_up
 from opendp_optimal.measure import dp
@@ -30,6 +30,7 @@ from opendp_optimal.measure.anatomy import identity_of
 from opendp_optimal.measure.concentrated import pure_epsilon
 from opendp_optimal.measure.facts import Facts, record_text, remember
 from opendp_optimal.measure.joint_noise import (
+    GAUSSIAN,
     LAPLACE,
     JointGuarantee,
     Part,
@@ -145,17 +146,21 @@ def make_joint(
     made.guarantee = guarantee if fixed else None
     made.table = guarantee.table if fixed else None
 
-    def event(d: Any) -> Approximate:
+    def event(d: Any) -> Event:
         far = 1 if d is None else times(d)
+        if rho is not None and guarantee.chosen == GAUSSIAN and fixed:
+            return Gaussian(float_up(Fraction(rho) * far**2))
         if fixed and far and guarantee.chosen == LAPLACE:
             return laplace_event(guarantee, far)
         if fixed and far == 1 and guarantee.table is not None:  # every move of the design is hidden
             return Profile(epsilon, delta, guarantee, 1, guarantee.table.delta_at, 1 << 14)
+        if rho is not None and not fixed:  # what noise it is depends on the lengths
+            return Concentrated(float_up(Fraction(rho) * far**2), grouped(epsilon, delta, far)[1])
         return Approximate(*grouped(epsilon, delta, far))
 
     asked = identity_of(steps)
     record = None if asked is None else record_text("make_joint", asked, d_in, d_out, *weighed)
-    return remember(made, Facts(record, None, event if rho is None else None))
+    return remember(made, Facts(record, None, event))
 
 
 def make_joint_coordinates(
