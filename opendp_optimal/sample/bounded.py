@@ -16,8 +16,8 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Integers
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import exactly
 from opendp_optimal.model.bounded import rounding_pairs
@@ -112,10 +112,10 @@ def resolution(problem: BoundedProblem, bins: int) -> int:
 
 def prepare(
     problem: BoundedProblem,
-    weights: NDArray[np.int64],
+    weights: Integers,
     cells: int,
     bits: int,
-    proved: NDArray[np.int64],
+    proved: Integers,
     revealing: bool,
 ) -> Mechanism:
     """What is drawn from on the grid of multiples of 2^-bits.

@@ -23,6 +23,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Floats, Integers, Progress
 from opendp_optimal.certify.endless import PureTail, prove_pure
 from opendp_optimal.certify.noise import (
     TOTAL,
@@ -31,14 +32,7 @@ from opendp_optimal.certify.noise import (
     prove_bound,
 )
 from opendp_optimal.errors import CertificateError, SolverError
-from opendp_optimal.model.noise import (
-    Floats,
-    LatticeProgram,
-    LatticeSolution,
-    floats,
-    program_below,
-    radii,
-)
+from opendp_optimal.model.noise import LatticeProgram, LatticeSolution, floats, program_below, radii
 from opendp_optimal.model.work import Work
 from opendp_optimal.problem.noise import NoiseProblem, support_radius
 from opendp_optimal.round.noise import private_weights, round_prices
@@ -61,8 +55,6 @@ from opendp_optimal.search.stairs import (
 )
 from opendp_optimal.table.noise import MOST_CELLS, NoiseTable
 
-Progress = Callable[[str], None]
-Integers = NDArray[np.int64]
 N = TypeVar("N", np.float64, np.int64)
 
 _FINEST_SAMPLED = 512
