@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from opendp_optimal.budget import Ledger
-from opendp_optimal.extend import choice, positive, require_features, share, whole
+from opendp_optimal.extend import Floats, choice, positive, require_features, share, whole
 from opendp_optimal_geo.accounts import Accounts
 from opendp_optimal_geo.allowances import Allowances, Mask, Payment, Price
 from opendp_optimal_geo.answer import Answer, DensityMap, density_map
@@ -37,7 +36,6 @@ from opendp_optimal_geo.terms import Terms
 
 __all__ = ["Population"]
 
-FloatArray = NDArray[np.float64]
 
 GRID = 2.0**-4
 ELIMINATION_SHARE = 0.25
@@ -189,12 +187,12 @@ class Population:
         return self.allowances.capacity
 
     @property
-    def spent(self) -> FloatArray:
+    def spent(self) -> Floats:
         """What each user has paid, rounded up."""
         return self.allowances.spent()
 
     @property
-    def remaining(self) -> FloatArray:
+    def remaining(self) -> Floats:
         """What each user has left, rounded down."""
         return self.allowances.remaining()
 
@@ -341,12 +339,12 @@ class Population:
         """
         return self.ask(Nearest(point, k), **options)
 
-    def release_points(self, **options: Any) -> FloatArray:
+    def release_points(self, **options: Any) -> Floats:
         """Let every user send one noisy point: the value of :class:`Points`.
 
         :param options: ``budget``, ``component`` and ``progress`` of :meth:`ask`
         """
-        released: FloatArray = self.ask(Points(), **options).value
+        released: Floats = self.ask(Points(), **options).value
         return released
 
     def density_map(

@@ -8,17 +8,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from opendp_optimal.extend import float_down, whole
+from opendp_optimal.extend import Floats, float_down, whole
 from opendp_optimal_geo.accounts import Accounts
 from opendp_optimal_geo.allowances import WHOLE
 from opendp_optimal_geo.answer import Answer
 from opendp_optimal_geo.course import Course, Rule, wanted
 from opendp_optimal_geo.population import Population
 from opendp_optimal_geo.query import KernelDensity, Nearest, Query, RangeCount
-
-FloatArray = NDArray[np.float64]
 
 QUERIES: dict[str, Callable[..., Query]] = {
     "range_count": RangeCount,
@@ -30,8 +27,8 @@ __all__ = ["Schedule", "even_rule", "saving_rule", "spread_rule"]
 
 
 def saving_rule(
-    query: int, queries: int, remaining: FloatArray, budget: Any, start: float = 0.75
-) -> FloatArray:
+    query: int, queries: int, remaining: Floats, budget: Any, start: float = 0.75
+) -> Floats:
     """Return ``gamma (B_i - (m - l + 1)/m B) + B/m``, gamma rising from 3/4 to 1 (Algorithm 3).
 
     :param query: number of the query, from 1
@@ -45,11 +42,11 @@ def saving_rule(
     """
     gamma = 1.0 if queries == 1 else start + (1.0 - start) * (query - 1) / (queries - 1)
     part = (queries - query + 1) / queries
-    result: FloatArray = gamma * (remaining - part * budget) + budget / queries
+    result: Floats = gamma * (remaining - part * budget) + budget / queries
     return result
 
 
-def spread_rule(query: int, queries: int, remaining: FloatArray, budget: Any) -> FloatArray:
+def spread_rule(query: int, queries: int, remaining: Floats, budget: Any) -> Floats:
     """Return ``B_i / (m - l + 1)``: savings spread evenly over the queries to come.
 
     :param query: number of the query, from 1
@@ -60,7 +57,7 @@ def spread_rule(query: int, queries: int, remaining: FloatArray, budget: Any) ->
     return remaining / (queries - query + 1)
 
 
-def even_rule(query: int, queries: int, remaining: FloatArray, budget: Any) -> FloatArray:
+def even_rule(query: int, queries: int, remaining: Floats, budget: Any) -> Floats:
     """Return ``B / m`` whatever was saved: no adaptive budgeting.
 
     :param query: number of the query, from 1
@@ -126,7 +123,7 @@ class Schedule:
             return kept.course(self.name, self.queries, self._called)
         return self._own
 
-    def next_budget(self) -> FloatArray:
+    def next_budget(self) -> Floats:
         """Return what each user may spend on the next query, never more than is left."""
         return self._budget(self._course())
 
