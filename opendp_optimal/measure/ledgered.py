@@ -86,8 +86,10 @@ class _ChargedData(OdometerQueryable):
                 return b""
 
         stored = self._ledger.answer_once(self._name, request, question, draw, note=note, **price)
+        if failures and not stored:
+            raise failures[0]
         if not stored:
-            raise failures[0] if failures else ValueError(
+            raise ValueError(
                 f"request ({request!r}) failed when it was drawn, and stays so; what it cost stays "
                 "charged: ask under another key"
             )

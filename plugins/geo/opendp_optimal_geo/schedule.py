@@ -68,7 +68,7 @@ def even_rule(query: int, queries: int, remaining: Floats, budget: Any) -> Float
     return np.full(len(remaining), budget / queries)
 
 
-class _Taken(Exception):
+class _TakenError(Exception):
     """Somebody else has taken the query."""
 
 
@@ -127,7 +127,7 @@ class Schedule:
         """Return what each user may spend on the next query, never more than is left."""
         return self._budget(self._course())
 
-    def _budget(self, course: Course) -> FloatArray:
+    def _budget(self, course: Course) -> Floats:
         kept = self.population.allowances
         if course.done >= self.queries:
             raise ValueError(f"queries ({self.queries}) must be more: all of them are done")
@@ -159,7 +159,7 @@ class Schedule:
                 return self.population.ask(
                     query, budget=self._budget(course), before=take, **options
                 )
-            except _Taken:
+            except _TakenError:
                 continue
 
     def _take(self, done: int) -> None:
@@ -167,11 +167,11 @@ class Schedule:
         kept = self.population.allowances
         if isinstance(kept, Accounts):
             if not kept.step(self.name, done):
-                raise _Taken
+                raise _TakenError
             return
         with kept._reading():
             if self._own.done != done:
-                raise _Taken
+                raise _TakenError
             self._own = self._own.stepped()
 
     def run(self, queries: Sequence[tuple[Any, ...]], **options: Any) -> list[Answer]:
