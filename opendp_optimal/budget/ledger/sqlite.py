@@ -26,9 +26,9 @@ __all__ = ["SqliteStore"]
 APPLICATION = 0x0DB0D9E7
 """Marks the file as a ledger, for ``file`` and for us."""
 _NOTE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-LOOK_AGAIN = 0.005
+LOOK_AGAIN = 0.1
 """Seconds until the ledger's names are looked up again: a file that is replaced is noticed then, at
-the latest. One that is replaced right after a look is not noticed by that look, however often."""
+the latest. Whoever opens an older one in its place notices at once, by what is noted beside it."""
 
 
 class SqliteStore:
@@ -132,8 +132,6 @@ class SqliteStore:
             flock(beside, LOCK_EX | LOCK_NB)
         except BlockingIOError:
             self._wait_for_turn(beside)
-        if not os.fstat(beside).st_nlink:
-            raise self._replaced()
 
     def _wait_for_turn(self, beside: int) -> None:
         end, pause = time.monotonic() + self.timeout, 0.0002
