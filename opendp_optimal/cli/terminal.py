@@ -72,16 +72,22 @@ def target(command: F) -> F:
     return click.argument("epsilon", type=float)(command)
 
 
+def count_option(name: str, help: str, default: int = 1) -> Callable[[F], F]:
+    """An option that takes a positive number."""
+    positive = click.IntRange(min=1)
+    return click.option(name, type=positive, default=default, show_default=True, help=help)
+
+
+def norm_option(help: str) -> Callable[[F], F]:
+    """The option --norm of vectors."""
+    norms = click.Choice(["l1", "l2", "linf"])
+    return click.option("--norm", type=norms, default="l2", show_default=True, help=help)
+
+
 def kind_options(command: F) -> F:
     """Add the options for noise of more than one number: --size, --norm and --mean."""
     command = click.option("--mean", is_flag=True, help="Noise for a mean and its count.")(command)
-    command = click.option(
-        "--norm",
-        type=click.Choice(["l1", "l2", "linf"]),
-        default="l2",
-        show_default=True,
-        help="In which neighbouring vectors are 1 apart.",
-    )(command)
+    command = norm_option("In which neighbouring vectors are 1 apart.")(command)
     return click.option(
         "--size", type=click.IntRange(1), help="Length of vectors: noise for all of one."
     )(command)
