@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -158,6 +159,21 @@ def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
         click.echo(f"{name.ljust(width)}  {value}")
+
+
+def print_audit(report: Any, as_json: bool) -> None:
+    """Print what an audit proves; exit code 1 where it refutes the claim.
+
+    :param report: an :class:`~opendp_optimal.testing.AuditReport`
+    :param as_json: as JSON on one line
+    """
+    if as_json:
+        print_json({**asdict(report), "violated": report.violated}, indent=None)
+    else:
+        click.echo(f"claimed {report.claimed:.6f}, proven at least {report.proven:.6f}")
+        click.echo("REFUTED" if report.violated else "not refuted")
+    if report.violated:
+        raise click.exceptions.Exit(FAILED)
 
 
 def figure(value: float, digits: int = 6) -> str:

@@ -90,8 +90,7 @@ class NoiseTable(Table):
         """One line with the guarantee and the certified interval."""
         return (
             f"NoiseTable({self.kind}, epsilon={self.epsilon}, delta={self.delta}, "
-            f"loss={self.loss.name}, cells={self.cells}, radius={self.radius}, "
-            f"upper={self.upper:.6g}, lower={self.lower:.6g}, gap={self.gap:.3%})"
+            f"loss={self.loss.name}, cells={self.cells}, radius={self.radius}, {self._interval})"
         )
 
     def _sizes(self) -> dict[str, Any]:
