@@ -131,7 +131,7 @@ class RadialTable(Table):
     def mean_loss(self, loss: str | Loss) -> float:
         """The expected sum of the losses of all coordinates, l1 or l2, rounded up."""
         parsed = parse(loss)
-        if parsed.name not in ("l1", "l2"):
+        if not parsed.endless:
             raise ValueError(f"loss ({loss!r}) must be l1 or l2 for vectors")
         return float_up(self._exact_loss(int(parsed.power)))
 
