@@ -176,4 +176,4 @@ def _from_table(
     vector = isinstance(guarantee, VectorGuarantee)
     asked = guarantee.power if vector else guarantee.table.problem.fingerprint
     record = record_text("concentrated_noise", asked, guarantee.d_in, rho, pair)
-    return remember(stated, Facts(record, guarantee.law))
+    return remember(stated, Facts(record, guarantee.law, guarantee.event))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
@@ -243,6 +244,7 @@ class Population:
         component: str = "data",
         note: str = "",
         progress: Progress | None = None,
+        before: Callable[[], None] | None = None,
     ) -> Answer:
         """Ask everybody a question, several times and cheaply, as long as they may still matter.
 
@@ -256,6 +258,7 @@ class Population:
         :param component: which data
         :param note: for the log of the ledger: who asks, and what for
         :param progress: called with users x looks done and at most to do
+        :param before: called once everything is checked, before anybody is charged
         """
         score = query.score(self.size, self._dimension(component))
         baseline = baseline or isinstance(query, Points)
@@ -266,6 +269,8 @@ class Population:
         deciding = 0.0 if baseline else ELIMINATION_SHARE * beta
         rule = KeepAll() if baseline else query.rule(deciding)
         told = f"{type(query).__name__} {note}".strip()
+        if before is not None:
+            before()
         state, rounds, saving = self._take_looks(plan, rule, note=told, progress=progress)
         last = beta if baseline else (1.0 - ELIMINATION_SHARE) * beta
         value, bound, missing = query.estimate(plan, state, last, baseline)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,10 @@ def even_rule(query: int, queries: int, remaining: Floats, budget: Any) -> Float
     return np.full(len(remaining), budget / queries)
 
 
+class _TakenError(Exception):
+    """Somebody else has taken the query."""
+
+
 @dataclass
 class Schedule:
     """Budgets for m queries to one population, one after the other.
@@ -120,7 +125,10 @@ class Schedule:
 
     def next_budget(self) -> Floats:
         """Return what each user may spend on the next query, never more than is left."""
-        course, kept = self._course(), self.population.allowances
+        return self._budget(self._course())
+
+    def _budget(self, course: Course) -> Floats:
+        kept = self.population.allowances
         if course.done >= self.queries:
             raise ValueError(f"queries ({self.queries}) must be more: all of them are done")
         remaining, first = kept.remaining(), kept.rows(course.first)
@@ -133,6 +141,9 @@ class Schedule:
     def ask(self, query: str | Query, *args: Any, **options: Any) -> Answer:
         """Ask the next query with its budget.
 
+        It is taken once everything is checked and before anybody pays: of two who ask at once one
+        gets it, and the other the one after it.
+
         :param query: a query, or "range_count", "kde" or "nearest" with its arguments
         :param args: as for the query of that name
         :param options: as for :meth:`Population.ask`, without ``budget``
@@ -141,13 +152,27 @@ class Schedule:
             if query not in QUERIES:
                 raise ValueError(f"query ({query!r}) must be 'range_count', 'kde' or 'nearest'")
             query = QUERIES[query](*args)
-        answer = self.population.ask(query, budget=self.next_budget(), **options)
+        while True:
+            course = self._course()
+            take = partial(self._take, course.done)
+            try:
+                return self.population.ask(
+                    query, budget=self._budget(course), before=take, **options
+                )
+            except _TakenError:
+                continue
+
+    def _take(self, done: int) -> None:
+        """Take the next query, unless somebody else has."""
         kept = self.population.allowances
         if isinstance(kept, Accounts):
-            kept.step(self.name)
-        else:
+            if not kept.step(self.name, done):
+                raise _TakenError
+            return
+        with kept._reading():
+            if self._own.done != done:
+                raise _TakenError
             self._own = self._own.stepped()
-        return answer
 
     def run(self, queries: Sequence[tuple[Any, ...]], **options: Any) -> list[Answer]:
         """Ask several queries, each given as (name, argument, ...).
