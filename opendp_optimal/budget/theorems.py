@@ -12,8 +12,8 @@ from fractions import Fraction
 from operator import index
 
 import numpy as np
-from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Floats
 from opendp_optimal.exact.numbers import float_up
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "laplace_delta",
 ]
 
-Floats = NDArray[np.float64]
 
 _UNIT = 2.0**-53
 _VANISHED = 2.0**-1000

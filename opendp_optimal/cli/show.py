@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 import numpy as np
-import numpy.typing as npt
 from click.core import ParameterSource
 
 import opendp_optimal
+from opendp_optimal.arrays import Floats
 from opendp_optimal.cli.plots import (
     COLOURS,
     Shape,
@@ -278,7 +278,7 @@ def _middle(shape: Shape, own: Shape) -> Shape:
     return Shape(shape.name, shape.edges[low : high + 2], shape.density[low : high + 1])
 
 
-def _edges(places: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _edges(places: Floats) -> Floats:
     """Return the middles between places, and as much again at both ends."""
     middles = (places[1:] + places[:-1]) / 2
     first, last = 2 * places[0] - middles[0], 2 * places[-1] - middles[-1]

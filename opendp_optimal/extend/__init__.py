@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from opendp_optimal.advisor.request import Proposal as Proposal
     from opendp_optimal.advisor.request import Remark as Remark
     from opendp_optimal.advisor.request import Request as Request
+    from opendp_optimal.arrays import Booleans as Booleans
+    from opendp_optimal.arrays import Floats as Floats
+    from opendp_optimal.arrays import Indices as Indices
+    from opendp_optimal.arrays import Integers as Integers
+    from opendp_optimal.arrays import Progress as Progress
     from opendp_optimal.arrays import frozen_array as frozen_array
     from opendp_optimal.budget.events import Event as Event
     from opendp_optimal.checks import chances as chances

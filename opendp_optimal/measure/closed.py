@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from opendp_optimal.budget.events import Gaussian
+from opendp_optimal.budget.events import Event, Gaussian, Profile
 from opendp_optimal.certify.gaussian import (
     discrete_gaussian_delta_up,
     gaussian_delta_up,
@@ -131,9 +131,20 @@ class ClosedNoise:
         chances = np.diff(law.cdf(np.arange(-reach, reach + 2) - 0.5))
         return Tabulated(chances, 1.0, law.spread, 0.0, integer=True)
 
-    def event(self, d_in: Any) -> Gaussian:
-        """Return what a release of real Gaussian noise at a distance is."""
-        return Gaussian(self.rho(self.d_in if d_in is None else d_in))
+    def event(self, d_in: Any) -> Event:
+        """Return what a release at a distance is."""
+        distance = self.d_in if d_in is None else d_in
+        rho = self.rho(distance)
+        if self.kind == "gaussian":
+            return Gaussian(rho)
+
+        def curve(epsilon: float) -> float:
+            return self.delta(distance, epsilon)
+
+        at = float_up(Fraction(self.rate) * self.moved(distance))
+        if self.kind != "laplace":  # there is no end to its losses
+            at = rho + 2 * math.sqrt(rho * math.log(1e10))
+        return Profile(at, curve(at), self, self.space.distance(distance), curve)
 
 
 @lru_cache(maxsize=1024)
@@ -303,6 +314,4 @@ def closed_measurement(
     record = record_text(
         "closed_measurement", noise.kind, noise.rate, noise.bits, noise.d_in, d_out
     )
-    # Of other noise the map says all there is to say.
-    known = noise.kind == "gaussian" and kind != "Approximate<ZeroConcentratedDivergence>"
-    return remember(measurement, Facts(record, lambda: noise.law, noise.event if known else None))
+    return remember(measurement, Facts(record, lambda: noise.law, noise.event))

@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Integers
 from opendp_optimal.budget.events import Gaussian
 from opendp_optimal.checks import positive, power_of_two
 from opendp_optimal.exact.numbers import float_down, float_up
@@ -73,7 +73,7 @@ class _Layout:
             raise ValueError("d_in (inf) must be finite")
         return Fraction(d_in) + self.slack
 
-    def release(self, noise: Callable[[], NDArray[np.int64]]) -> Callable[[Any], Any]:
+    def release(self, noise: Callable[[], Integers]) -> Callable[[Any], Any]:
         """Return the function that adds noise to data of this layout."""
         vector, size, grid = self.space.vector, self.size, self.grid
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.budget.events import Approximate
+from opendp_optimal.budget.ledger.answers import storable
 from opendp_optimal.checks import interval
 from opendp_optimal.checks import whole as _whole
 from opendp_optimal.exact.numbers import float_down, float_up
@@ -60,6 +61,7 @@ _LARGE = 2.0**1020
 Bounds = tuple[Any, Any]
 
 
+@storable
 @dataclass(frozen=True)
 class Quantiles:
     """Released quantiles; iterating gives their values.

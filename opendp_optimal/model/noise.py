@@ -20,15 +20,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Floats, Indices
 from opendp_optimal.problem.noise import NoiseProblem
 
 if TYPE_CHECKING:
     from scipy import sparse
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)

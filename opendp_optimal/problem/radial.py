@@ -47,7 +47,7 @@ class RadialProblem(Problem):
             moved = whole("integer_sensitivity", self.integer_sensitivity, most=LARGEST_SENSITIVITY)
             object.__setattr__(self, "integer_sensitivity", moved)
         choice("norm", self.norm, NORMS)
-        if not isinstance(self.loss, Loss) or self.loss.name not in ("l1", "l2"):
+        if not isinstance(self.loss, Loss) or not self.loss.endless:
             raise ValueError(f"loss ({self.loss!r}) must be l1 or l2 for vectors")
         if self.integer_sensitivity is not None and self.norm != "linf":
             raise ValueError(

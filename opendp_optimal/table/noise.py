@@ -10,9 +10,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from opendp_optimal.arrays import Integers
+from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.certify.endless import (
     PureTail,
     prove_pure,
@@ -385,7 +384,7 @@ class NoiseTable(Table):
         steps = _SAMPLE_STEPS * (1 if self.spike is None else self.spike.parts)
         return self.draw(size, steps) / (self.cells * steps)
 
-    def chances(self) -> NDArray[np.float64]:
+    def chances(self) -> Floats:
         """The chances of the lattice points, tails included as far as floats see them."""
         inner = self.weights / self.total
         if self.tail is None:
@@ -422,7 +421,7 @@ class NoiseTable(Table):
             spike = (self.spike.weight / self.total, cell / self.spike.parts / 2)
         return Tabulated(self.chances(), cell, width, self.atom / self.total, whole, spike)
 
-    def density(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def density(self) -> tuple[Floats, Floats]:
         """Places and probability densities (real) or probabilities (integer), for plots."""
         points = np.arange(-self.radius, self.radius + 1, dtype=float)
         chance = self.weights / TOTAL

@@ -21,7 +21,7 @@ from opendp_optimal.measure._opendp import (
     plan_of,
     require_features,
 )
-from opendp_optimal.measure.facts import Facts, record_text, remember
+from opendp_optimal.measure.facts import Facts, plan_digest, record_text, remember
 from opendp_optimal.measure.frames.answer import ALPHA
 from opendp_optimal.measure.frames.columns import Table, Value, table_of
 from opendp_optimal.measure.frames.expressions import (
@@ -367,8 +367,11 @@ def _tried(collector: Collector, plan: Plan, bins: list[Any]) -> None:
         raise ValueError(f"query: Polars does not accept the plan: {error}") from None
 
 
-def _record(frame: Any, parts: Parts, asked: tuple[Any, ...], d_in: Any) -> str:
-    digest = hashlib.sha256(frame.serialize()).hexdigest()
+def _record(frame: Any, parts: Parts, asked: tuple[Any, ...], d_in: Any) -> str | None:
+    try:
+        digest = plan_digest(frame)
+    except ValueError:
+        return None
     keys = "" if parts.secret is None else "secret"
     if parts.key_frame is not None:
         keys = hashlib.sha256(_bytes(parts.key_frame)).hexdigest()
@@ -384,7 +387,7 @@ def _bytes(frame: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _measurement(inner: dp.Query, parts: Parts, record: str) -> dp.Measurement:
+def _measurement(inner: dp.Query, parts: Parts, record: str | None) -> dp.Measurement:
     chain: Any = inner._chain
     domain, metric = chain
     price, d_in = parts.price, inner._d_in
