@@ -230,7 +230,7 @@ def releases(folder):
 
     out = {}
     for name, make, most in (("ledger", kept, 10_000), ("filter", filtered, 2_000)):
-        old, early, late = make(), [], []
+        old, young, early, late = make(), None, [], []
         for _ in range(most - 200):
             old(count)
         for turn in range(400):
