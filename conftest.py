@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Count the time of files; and see to it that quick tests start no process."""
     config.pluginmanager.register(FileTimes(config.getoption("--file-times")))
     if _is_quick(config):
+        with suppress(ImportError):  # which looks for fonts with a process, once on a machine
+            import matplotlib.font_manager  # noqa: F401
         sys.addaudithook(_start_no_process)
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.budget.events import Approximate
+from opendp_optimal.budget.ledger.answers import storable
 from opendp_optimal.checks import interval
 from opendp_optimal.checks import whole as _whole
 from opendp_optimal.exact.numbers import float_down, float_up
@@ -60,6 +61,7 @@ _LARGE = 2.0**1020
 Bounds = tuple[Any, Any]
 
 
+@storable
 @dataclass(frozen=True)
 class Quantiles:
     """Released quantiles; iterating gives their values.
@@ -177,6 +179,12 @@ class Line:
             found = math.ceil(roundest(Fraction(first), Fraction(max(last, first + 1))))
             return min(max(found, self.low), self.high)
         return min(max(float(roundest(start, start + width)), self.low), self.high)
+
+    def outward(self, end: float, sign: int) -> Any:
+        """An end of an interval as it is shown: -1 for the lower one, 1 for the upper one."""
+        if not self.whole:
+            return end
+        return math.floor(end) if sign < 0 else math.ceil(end)
 
 
 def _power_bins(values: NDArray[Any], whole: bool) -> Integers:
@@ -358,10 +366,8 @@ def _answer(
     sides = []
     for sign in (-1, 1):
         moved = np.clip(np.array(wanted) + sign * spread, 0.0, 1.0).tolist()
-        reached = [plain.quantile(p) for p in moved]
-        rounded = [math.floor(v) if sign < 0 else math.ceil(v) for v in reached]
-        kept = rounded if line.whole else reached
-        sides.append(tuple(min(max(v, ends[0]), ends[1]) for v in kept))
+        reached = [line.outward(plain.quantile(p), sign) for p in moved]
+        sides.append(tuple(min(max(v, ends[0]), ends[1]) for v in reached))
     return Quantiles(wanted, values, sides[0], sides[1], count, ends)
 
 

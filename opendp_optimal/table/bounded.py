@@ -76,7 +76,7 @@ class BoundedTable(Table):
             f"BoundedTable({self.kind}, epsilon={p.epsilon}, delta={p.delta}, "
             f"sensitivity={p.sensitivity:g}, range=({p.low:g}, {p.high:g}), loss={p.loss.name}, "
             f"bins={self.bins}, {'' if self.noise is None else 'noise alike for all, '}"
-            f"upper={self.upper:.6g}, lower={self.lower:.6g}, gap={self.gap:.3%})"
+            f"{self._interval})"
         )
 
     def _sizes(self) -> dict[str, Any]:
@@ -162,10 +162,10 @@ class BoundedTable(Table):
             raise ValueError(f"answer ({answer}) must be an integer")
         if self.clamped is not None:
             return float_up(self.clamped.loss())
-        return float_up(expected_loss_at(problem, self.weights, self.cells, value, self.telling))
+        return float_up(expected_loss_at(problem, self.weights, self.cells, value, self.revealing))
 
     @property
-    def telling(self) -> bool:
+    def revealing(self) -> bool:
         """Whether there are columns for the release of the answer itself."""
         return self.noise is None and bool(self._above.revealing)
 
@@ -202,9 +202,9 @@ class BoundedTable(Table):
         if self.noise is not None:
             return self.answers, self.answers, self._clamped_chances(self.noise)
         chances = self.weights / TOTAL
-        if self.telling:
-            told = chances[:, 0] + chances[:, -1]
-            chances = chances[:, 1:-1] + np.diag(told)
+        if self.revealing:
+            revealed = chances[:, 0] + chances[:, -1]
+            chances = chances[:, 1:-1] + np.diag(revealed)
         if problem.integer or problem.edges is not None:
             return self.answers, self.answers, chances
         lattice = model.lattice_above(problem, self.cells, self.bins)
@@ -244,7 +244,7 @@ class BoundedTable(Table):
         if self.clamped is not None:
             return self.clamped.mechanism()
         return sampling.prepare(
-            self.problem, self.weights, self.cells, self.bits, self._above.pairs, self.telling
+            self.problem, self.weights, self.cells, self.bits, self._above.pairs, self.revealing
         )
 
     def apart(self, distance: Fraction) -> int:

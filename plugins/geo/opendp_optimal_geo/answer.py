@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.extend import Floats
 from opendp_optimal_geo.allowances import Users
 from opendp_optimal_geo.elimination import State
 from opendp_optimal_geo.plan import Plan
 from opendp_optimal_geo.radius import deviation
 from opendp_optimal_geo.score import SignedDistance
-
-FloatArray = NDArray[np.float64]
 
 FAR = 6.0
 """Bandwidths beyond which a point counts as far from a kernel's centre."""
@@ -74,7 +73,7 @@ class DensityMap:
     :param answered: users who sent a point
     """
 
-    density: FloatArray
+    density: Floats
     bounds: tuple[float, float, float, float]
     answered: int
 
@@ -99,9 +98,9 @@ class Rest:
     """
 
     users: Users
-    score: FloatArray
-    width: FloatArray
-    weights: FloatArray
+    score: Floats
+    width: Floats
+    weights: Floats
     missing: int
 
 
@@ -154,7 +153,7 @@ def kernel_density(plan: Plan, state: State, beta: float, bandwidth: float) -> E
     return Estimate(value, error / plan.size, left.missing)
 
 
-def _kernel(distance: FloatArray, bandwidth: float) -> FloatArray:
+def _kernel(distance: Floats, bandwidth: float) -> Floats:
     with np.errstate(over="ignore"):  # far beyond the kernel it is 0
         return np.exp(-0.5 * (distance / bandwidth) ** 2)
 
@@ -182,9 +181,7 @@ def points(plan: Plan, state: State, beta: float) -> Estimate:
     return Estimate(value, widest, int(np.isnan(value[:, 0]).sum()))
 
 
-def density_map(
-    released: FloatArray, bounds: FloatArray, cells: int, bandwidth: float
-) -> DensityMap:
+def density_map(released: Floats, bounds: Floats, cells: int, bandwidth: float) -> DensityMap:
     """Smooth a histogram of released points."""
     from scipy.ndimage import gaussian_filter
 

@@ -6,14 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from shapely.geometry.base import BaseGeometry
 
-from opendp_optimal.extend import new_figure, save_figure
+from opendp_optimal.extend import Floats, new_figure, save_figure
 from opendp_optimal_geo.answer import Answer, DensityMap
 from opendp_optimal_geo.maps import CountMap
-
-FloatArray = NDArray[np.float64]
 
 
 def _outline(axis: Any, region: BaseGeometry) -> None:
@@ -51,7 +48,7 @@ def plot_count(path: Path, answer: Answer, region: BaseGeometry) -> None:
 
 
 def plot_elimination(
-    path: Path, points: FloatArray, answer: Answer, region: BaseGeometry, *, limit: int = 20_000
+    path: Path, points: Floats, answer: Answer, region: BaseGeometry, *, limit: int = 20_000
 ) -> None:
     """Draw at which look every user was decided, at the user's true point (Figure 2).
 

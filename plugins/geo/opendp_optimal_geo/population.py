@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from opendp_optimal.budget import Ledger
-from opendp_optimal.extend import choice, positive, require_features, share, whole
+from opendp_optimal.extend import Floats, choice, positive, require_features, share, whole
 from opendp_optimal_geo.accounts import Accounts
 from opendp_optimal_geo.allowances import Allowances, Mask, Payment, Price
 from opendp_optimal_geo.answer import Answer, DensityMap, density_map
@@ -36,7 +36,6 @@ from opendp_optimal_geo.terms import Terms
 
 __all__ = ["Population"]
 
-FloatArray = NDArray[np.float64]
 
 GRID = 2.0**-4
 ELIMINATION_SHARE = 0.25
@@ -188,12 +187,12 @@ class Population:
         return self.allowances.capacity
 
     @property
-    def spent(self) -> FloatArray:
+    def spent(self) -> Floats:
         """What each user has paid, rounded up."""
         return self.allowances.spent()
 
     @property
-    def remaining(self) -> FloatArray:
+    def remaining(self) -> Floats:
         """What each user has left, rounded down."""
         return self.allowances.remaining()
 
@@ -245,6 +244,7 @@ class Population:
         component: str = "data",
         note: str = "",
         progress: Progress | None = None,
+        before: Callable[[], None] | None = None,
     ) -> Answer:
         """Ask everybody a question, several times and cheaply, as long as they may still matter.
 
@@ -258,6 +258,7 @@ class Population:
         :param component: which data
         :param note: for the log of the ledger: who asks, and what for
         :param progress: called with users x looks done and at most to do
+        :param before: called once everything is checked, before anybody is charged
         """
         score = query.score(self.size, self._dimension(component))
         baseline = baseline or isinstance(query, Points)
@@ -268,6 +269,8 @@ class Population:
         deciding = 0.0 if baseline else ELIMINATION_SHARE * beta
         rule = KeepAll() if baseline else query.rule(deciding)
         told = f"{type(query).__name__} {note}".strip()
+        if before is not None:
+            before()
         state, rounds, saving = self._take_looks(plan, rule, note=told, progress=progress)
         last = beta if baseline else (1.0 - ELIMINATION_SHARE) * beta
         value, bound, missing = query.estimate(plan, state, last, baseline)
@@ -336,12 +339,12 @@ class Population:
         """
         return self.ask(Nearest(point, k), **options)
 
-    def release_points(self, **options: Any) -> FloatArray:
+    def release_points(self, **options: Any) -> Floats:
         """Let every user send one noisy point: the value of :class:`Points`.
 
         :param options: ``budget``, ``component`` and ``progress`` of :meth:`ask`
         """
-        released: FloatArray = self.ask(Points(), **options).value
+        released: Floats = self.ask(Points(), **options).value
         return released
 
     def density_map(
