@@ -180,6 +180,12 @@ class Line:
             return min(max(found, self.low), self.high)
         return min(max(float(roundest(start, start + width)), self.low), self.high)
 
+    def outward(self, end: float, sign: int) -> Any:
+        """An end of an interval as it is shown: -1 for the lower one, 1 for the upper one."""
+        if not self.whole:
+            return end
+        return math.floor(end) if sign < 0 else math.ceil(end)
+
 
 def _power_bins(values: NDArray[Any], whole: bool) -> Integers:
     """The power of two of each value, with its sign; 0 for 0 and NaN."""
@@ -360,10 +366,8 @@ def _answer(
     sides = []
     for sign in (-1, 1):
         moved = np.clip(np.array(wanted) + sign * spread, 0.0, 1.0).tolist()
-        reached = [plain.quantile(p) for p in moved]
-        rounded = [math.floor(v) if sign < 0 else math.ceil(v) for v in reached]
-        kept = rounded if line.whole else reached
-        sides.append(tuple(min(max(v, ends[0]), ends[1]) for v in kept))
+        reached = [line.outward(plain.quantile(p), sign) for p in moved]
+        sides.append(tuple(min(max(v, ends[0]), ends[1]) for v in reached))
     return Quantiles(wanted, values, sides[0], sides[1], count, ends)
 
 

@@ -91,9 +91,9 @@ class Moves:
 
     def __post_init__(self) -> None:
         """Check that the numbers are whole and agree."""
-        if len(self.row) != len(self.person) or not self.row:
+        if len(self.row) != len(self.person):
             raise ValueError(f"person ({self.person}) must have a move for each column of row")
-        if min(self.row) < 0 or max(self.row) > LARGEST_MOVE or min(self.person) < 0:
+        if not all(0 <= r <= LARGEST_MOVE for r in self.row) or min(self.person, default=0) < 0:
             raise ValueError(f"row ({self.row}) must have moves in [0, {LARGEST_MOVE}]")
         if self.rows < 1 or self.groups < 1:
             raise ValueError(f"rows ({self.rows}) and groups ({self.groups}) must be at least 1")
@@ -128,8 +128,8 @@ class TableNoise:
         :param values: integers, a row for each group
         """
         drawn = np.zeros(values.shape, np.int64)
-        moved = [j for j, k in enumerate(self.scale) if k]
-        steps = np.array([self.scale[j] for j in moved])
+        moved = np.flatnonzero(self.scale)
+        steps = np.array([self.scale[j] for j in moved], np.int64)
         if len(moved) and len(values):
             drawn[:, moved] = self.draw(len(values))
         above = np.zeros(values.shape)

@@ -24,7 +24,14 @@ from opendp_optimal.measure._opendp import (
 from opendp_optimal.measure.facts import Facts, plan_digest, record_text, remember
 from opendp_optimal.measure.frames.answer import ALPHA
 from opendp_optimal.measure.frames.columns import Table, Value, table_of
-from opendp_optimal.measure.frames.expressions import as_expression, as_json, safe, same_text
+from opendp_optimal.measure.frames.expressions import (
+    as_expression,
+    as_json,
+    name_of,
+    safe,
+    same_text,
+    type_of,
+)
 from opendp_optimal.measure.frames.keys import (
     UNUSED,
     key_columns,
@@ -147,8 +154,7 @@ class OptimalQuery:
 
     def __repr__(self) -> str:
         """The names of the answers."""
-        asked = ", ".join(one.name for one in self._parts.table.asked)
-        return f"OptimalQuery({asked})"
+        return f"OptimalQuery({', '.join(self._parts.names)})"
 
 
 def _built(
@@ -197,7 +203,9 @@ def prepared(
     if public == "lengths":  # rows are exchanged, two by two
         rows, each = (n + n % 2 for n in (limits.rows, limits.each))
         limits = replace(limits, rows=rows, each=each)
-    known = {text: _value(stable.output_domain, plan, name) for text, name in values.items()}
+    known = {
+        text: _value(stable.output_domain, plan, name, named[name]) for text, name in values.items()
+    }
     table = table_of(
         plan.aggregates,
         known,
@@ -242,14 +250,15 @@ def _secret(
     kinds = {key[0] for key in table.known}
     texts = {same_text(a.value) for a in plan.aggregates if a.kind == "n_unique"}
     heads = kinds == {"unique"} and whole and texts == {same_text(as_json(person))}
-    alone = len(table.known) == 1 and (kinds == {"rows"} or heads)
+    others = any(a.kind == "quantile" for a in plan.aggregates)
+    alone = len(table.known) == 1 and (kinds == {"rows"} or heads) and not others
     people = heads if alone else whole
     found = secret_keys(plan, limits, price, people=people, alone=alone)
     return found, pl.col(PERSON).n_unique() if people else pl.len()
 
 
 def _check_names(plan: Plan, table: Table, more: list[str]) -> None:
-    names = [as_expression(key).meta.output_name() for key in plan.keys]
+    names = [name_of(key) for key in plan.keys]
     names += [one.name + end for one in table.asked for end in ("", "_accuracy")] + more
     if len(set(names)) < len(names):
         raise ValueError(f"query: names ({', '.join(names)}) must differ; use .alias(...)")
@@ -285,13 +294,10 @@ def _values(plan: Plan) -> tuple[dict[str, str], dict[str, Any]]:
 def _check_number(a: Aggregate, node: Any, schema: Any) -> None:
     import polars as pl
 
-    try:
-        found = pl.LazyFrame(schema=schema).select(as_expression(node)).collect_schema().dtypes()
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(f"query: {a.name}: {error}") from None
-    numbers = len(found) == 1 and (found[0].is_numeric() or found[0] == pl.Boolean)
-    if a.kind in ("sum", "mean", "quantile") and (not numbers or found[0].is_decimal()):
-        raise ValueError(f"query: {a.name} ({found[0]}) must be a column of numbers")
+    kind = type_of(node, schema)
+    numbers = (kind.is_numeric() or kind == pl.Boolean) and not kind.is_decimal()
+    if a.kind in ("sum", "mean", "quantile") and not numbers:
+        raise ValueError(f"query: {a.name} ({kind}) must be a column of numbers")
 
 
 def _checked(domain: Any, metric: Any, plan: Plan, named: Mapping[str, Any]) -> dp.Transformation:
@@ -323,7 +329,7 @@ def _public(domain: Any, plan: Plan) -> str | None:
     Keys are taken from the data before any step; lengths are those after all of them.
     """
     new = {
-        as_expression(node).meta.output_name()
+        name_of(node)
         for step in plan.steps
         if step.kind in ("with_columns", "select", "person")
         for node in (*step.nodes, *step.extra)
@@ -339,12 +345,12 @@ def _public(domain: Any, plan: Plan) -> str | None:
     return "keys" if fewer else "lengths"
 
 
-def _value(domain: Any, plan: Plan, name: str) -> Value:
-    series = domain.get_series_domain(name)
-    kind = str(series.element_domain.carrier_type)
-    numeric = kind[:1] in ("i", "u") and kind[1:].isdigit()
-    nans = bool(getattr(series.element_domain, "nan", False)) and kind in ("f32", "f64")
-    return Value(name, numeric or kind == "bool", bool(series.nullable), nans)
+def _value(domain: Any, plan: Plan, name: str, node: Any) -> Value:
+    import polars as pl
+
+    series, kind = domain.get_series_domain(name), type_of(node, plan.columns)
+    nans = kind.is_float() and bool(getattr(series.element_domain, "nan", True))
+    return Value(name, kind.is_integer() or kind == pl.Boolean, bool(series.nullable), nans)
 
 
 def _tried(collector: Collector, plan: Plan, bins: list[Any]) -> None:

@@ -17,7 +17,7 @@ from opendp_optimal.arrays import Integers
 from opendp_optimal.measure.frames.expressions import as_expression
 from opendp_optimal.measure.frames.plan import Step
 
-__all__ = ["Collector"]
+__all__ = ["Collector", "whole_numbers"]
 
 CLASS_ROWS = 5_000_000
 """Rows of the data in a pass, about, where people are truncated."""
@@ -54,6 +54,8 @@ class Collector:
         :param passes: classes that people are divided into; by the number of rows by default
         """
         total: Integers | None = None
+        if not self.integers:  # nothing but quantiles is asked
+            return np.zeros((1 if self.key_frame is None else self.key_frame.height, 0), np.int64)
         for some in self._classes(frame, passes):
             part = self._collect(some)
             total = part if total is None else total + part
@@ -135,8 +137,18 @@ class Collector:
             found = self.key_frame.join(
                 there, on=list(self.keys), how="left", nulls_equal=True, maintain_order="left"
             ).drop(list(self.keys))
-        whole: Integers = found.fill_null(0).to_numpy().astype(np.int64)
-        return whole
+        return whole_numbers(found.fill_null(0))
+
+
+def whole_numbers(frame: Any) -> Integers:
+    """The numbers of a frame, which may have no columns.
+
+    :param frame: of integers
+    """
+    if not frame.width:
+        return np.zeros((frame.height, 0), np.int64)
+    whole: Integers = frame.to_numpy().astype(np.int64)
+    return whole
 
 
 def applied(frame: Any, step: Step, person: Any) -> Any:

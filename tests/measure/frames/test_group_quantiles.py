@@ -131,3 +131,83 @@ def test_a_person_moves_the_bins_of_as_many_rows_as_stated(
         assert np.abs(whole - other).sum() <= made.limits.rows
     split = made.collector.histogram(table.lazy(), one.bin, passes=3)
     assert split[2].sum() == whole.sum()
+
+
+CANDIDATES = [0, 10, 20, 25, 30, 50, 75, 100]
+
+
+@pytest.mark.parametrize("how", ["none", "keys", "secret"])
+def test_quantiles_and_medians_of_the_query(how: str) -> None:
+    loss = dp.loss_of(epsilon=6.0, delta=3e-6) if how == "secret" else dp.loss_of(epsilon=6.0)
+    whole, gaps = pl.col("whole"), pl.col("gaps")
+    asked = [
+        whole.dp.quantile(0.25, CANDIDATES).alias("first"),
+        gaps.dp.median([0.0, 24.5, 50.0]),
+        whole.dp.median(CANDIDATES).alias("middle"),
+        whole.dp.median(CANDIDATES).alias("again"),
+    ]
+    plan = context(FRAME, loss=loss).query()
+    query = plan.select(*asked) if how == "none" else plan.group_by("town").agg(*asked)
+    made = optimal(query, keys=["a", "b"] if how == "keys" else None)
+    assert len(made._parts.quantiles) == 2
+    found = made.release()
+    names = ["first", "gaps", "middle", "again"]
+    shown = [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
+    assert found.columns == [*(["town"] if how != "none" else []), *shown]
+    assert found["first"].to_list() == [25] * found.height
+    assert found["middle"].to_list() == found["again"].to_list() == [50] * found.height
+    assert found["gaps"].to_list() == [24.5] * found.height
+    assert found["first_low"].to_list() == [20] * found.height
+    assert found["first_high"].to_list() == [30] * found.height
+    assert found.schema["first"] == pl.Int64
+    assert found.schema["gaps"] == pl.Float64
+    share = Fraction(made._parts.price.main) / (4 if how == "secret" else 2)
+    for one in made._parts.quantiles:
+        assert one.design.counting + one.design.selecting <= share
+    assert "once, for first, gaps, middle, again" in made.summarize().price
+    assert made.summarize().frame["column"].to_list() == ["first", "middle", "again", "gaps"]
+
+
+def test_a_count_with_secret_keys_shares_its_budget_with_a_median() -> None:
+    both = dp.loss_of(epsilon=6.0, delta=3e-6)
+    plan = context(FRAME, loss=both).query().group_by("town")
+    made = optimal(plan.agg(dp.len(signed=True), pl.col("whole").dp.median(CANDIDATES)))
+    parts = made._parts
+    assert parts.secret is not None
+    assert not parts.secret.alone
+    (one,) = parts.quantiles
+    spent = Fraction(parts.secret.design.epsilon) + Fraction(parts.rest.main)
+    assert spent + one.design.counting + one.design.selecting <= Fraction(parts.price.main)
+    assert made.release()["whole"].to_list() == [50, 50]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "told"),
+    [
+        ([], "1 to"),
+        ([1, 1], "rise"),
+        ([2, 1], "rise"),
+        ([float("nan")], "finite"),
+        ([1.0, float("inf")], "finite"),
+        ([None, 1], "numbers"),
+        (["a"], "numbers"),
+        ([0, 2**60], "2.*53"),
+    ],
+)
+def test_bad_candidates_spend_nothing(candidates: Any, told: str) -> None:
+    asked = context(FRAME).query().select(pl.col("whole").dp.median(candidates))
+    with pytest.raises(ValueError, match=told):
+        optimal(asked)
+
+
+def test_a_row_is_in_the_bin_of_the_nearest_candidate() -> None:
+    asked = context(FRAME).query().select(pl.col("gaps").dp.median([-1.0, 0.0, 3.0, 1e300]))
+    (one,) = optimal(asked)._parts.quantiles
+    column = one.value.name
+    values = [-9.0, -0.4, 1.4, 1.6, 1e299, 9e299, float("inf"), -float("inf"), float("nan"), None]
+    frame = pl.DataFrame({column: values}, schema={column: pl.Float64})
+    expected = [0, 1, 1, 2, 2, 3, 3, 0, None, None]
+    assert frame.select(one.bin).to_series().to_list() == expected
+    alone = [frame[i].lazy().select(one.bin).collect(engine="streaming") for i in range(10)]
+    assert pl.concat(alone).to_series().to_list() == expected
+    assert frame.clear().select(one.bin).height == 0
