@@ -81,3 +81,11 @@ def test_prices_of_the_largest_shift_prove_a_close_bound(loss, cells):
     paid = np.abs(places * cells) if loss == "l1" else (places * cells) ** 2
     known = float(chances @ paid / chances.sum())
     assert known * 0.999 <= proved <= known * (1 + 1e-9)
+
+
+def test_a_lattice_that_is_too_fine_to_solve_is_not_the_last_word():
+    """Where errors to one side cost next to nothing, prices of fine lattices are lost in floats."""
+    with pytest.warns(GapWarning):
+        table = solve(1.0, 1e-6, loss="pinball:1e-12", cache=False)
+    assert table.lower > 0
+    assert table.gap < 0.1
