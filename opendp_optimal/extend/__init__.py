@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from opendp_optimal.cli.terminal import drawable as drawable
     from opendp_optimal.cli.terminal import json_option as json_option
     from opendp_optimal.cli.terminal import plot_option as plot_option
+    from opendp_optimal.cli.terminal import print_audit as print_audit
     from opendp_optimal.cli.terminal import print_json as print_json
     from opendp_optimal.cli.terminal import print_table as print_table
     from opendp_optimal.cli.terminal import progress_bar as progress_bar

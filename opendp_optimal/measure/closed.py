@@ -25,7 +25,7 @@ from opendp_optimal.certify.gaussian import (
     laplace_rho_up,
 )
 from opendp_optimal.exact.halving import largest, least
-from opendp_optimal.exact.numbers import float_down, float_up
+from opendp_optimal.exact.numbers import float_down, float_up, root_up
 from opendp_optimal.known import DiscreteGaussian, Laplace, Law, Tabulated, gaussian_sigma
 from opendp_optimal.known import Gaussian as GaussianLaw
 from opendp_optimal.measure import dp
@@ -178,13 +178,8 @@ def _moved(space: Space, bits: int, distance: Fraction) -> Fraction:
     size = space.size
     if size is None and (slack or space.norm == "linf"):
         raise ValueError("input_domain must fix the length of its vectors")
-    root = Fraction(0) if size is None else _root_up(size)
+    root = Fraction(0) if size is None else root_up(size)
     return (steps * root if space.norm == "linf" else steps) + slack * root
-
-
-def _root_up(size: int) -> Fraction:
-    root = math.isqrt(size << 80)
-    return Fraction(root if root * root == size << 80 else root + 1, 1 << 40)
 
 
 def _bits(space: Space, scale: float, distance: float) -> int:

@@ -365,16 +365,13 @@ def largest_shift_prices(
     slack = np.zeros(2 * len(outer) - 1)
     slack[: len(outer)] = outer[::-1]
     slack[len(outer) : len(outer) + cells - 1] = inner
-    none = np.zeros(0)
     budget = float(slack.max(initial=0.0))
     return LatticeSolution(
-        weights=none,
+        weights=np.zeros(0),
         atom=0.0,
         shifts=np.array([cells]),
         budget_price=np.array([budget]),
         slack_price=slack[None, :],
-        order_price=none,
-        tail_price=none,
         primal=least,
         dual=least - delta * budget,
         status="closed form",

@@ -103,10 +103,7 @@ def _solution(
         shifts=program.shifts,
         budget_price=budget,
         slack_price=slack,
-        order_price=np.zeros(0),
-        tail_price=np.zeros(0),
         primal=value,
         dual=value,
-        status="optimal",
         iterations=rounds,
     )

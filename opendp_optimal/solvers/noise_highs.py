@@ -181,6 +181,5 @@ def _solution(
         tail_price=np.maximum(tails, 0.0) / (program.tail_budget or 1.0),
         primal=value,
         dual=value,
-        status="optimal",
         iterations=rounds,
     )

@@ -34,6 +34,10 @@ class Certified(Frozen):
         """The certified relative gap (upper - lower) / lower; infinite if lower is not positive."""
         return (self.upper - self.lower) / self.lower if self.lower > 0 else math.inf
 
+    @property
+    def _interval(self) -> str:
+        return f"upper={self.upper:.6g}, lower={self.lower:.6g}, gap={self.gap:.3%}"
+
     def _check_bounds(self, upper: float, lower: float) -> None:
         """Raise unless the bounds that are stated are those that follow from the data."""
         if self.upper != upper:

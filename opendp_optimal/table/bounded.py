@@ -76,7 +76,7 @@ class BoundedTable(Table):
             f"BoundedTable({self.kind}, epsilon={p.epsilon}, delta={p.delta}, "
             f"sensitivity={p.sensitivity:g}, range=({p.low:g}, {p.high:g}), loss={p.loss.name}, "
             f"bins={self.bins}, {'' if self.noise is None else 'noise alike for all, '}"
-            f"upper={self.upper:.6g}, lower={self.lower:.6g}, gap={self.gap:.3%})"
+            f"{self._interval})"
         )
 
     def _sizes(self) -> dict[str, Any]:

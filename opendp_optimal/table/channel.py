@@ -88,10 +88,7 @@ class ChannelTable(Certified):
     def __repr__(self) -> str:
         """One line with the shape and the certified interval."""
         inputs, outputs = self.weights.shape
-        return (
-            f"ChannelTable({inputs} x {outputs}, upper={self.upper:.6g}, "
-            f"lower={self.lower:.6g}, gap={self.gap:.3%})"
-        )
+        return f"ChannelTable({inputs} x {outputs}, {self._interval})"
 
 
 def _bounds(

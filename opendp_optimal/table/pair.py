@@ -60,8 +60,7 @@ class PairTable(Table):
         """One line with the guarantee and the certified interval."""
         return (
             f"PairTable(epsilon={self.epsilon}, delta={self.delta}, loss={self.loss.name}, "
-            f"cells={self.cells}, upper={self.upper:.6g}, lower={self.lower:.6g}, "
-            f"gap={self.gap:.3%})"
+            f"cells={self.cells}, {self._interval})"
         )
 
     def _sizes(self) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def scripted(place):
 @pytest.mark.parametrize("asked", [(1.0, 1e-6), (0.01, 1e-8), (10.0, 1e-3)], ids=str)
 def test_draws_of_any_size(asked):
     # From the middle of the law, from its ends, and from between.
-    sampler = solve(*asked, gap=0.05)._sampler
+    sampler = solve(*asked, gap=0.05)._sampler.points
     places = [0, (1 << 62) - 1, 1 << 61, 1 << 60, 3 << 60, 12345]
     sources = [scripted(place) for place in places]
     assert len({sampler.draw_one(source) for source in sources}) >= 4

@@ -13,7 +13,14 @@ from typing import Any, TypeVar
 
 import click
 
-from opendp_optimal.extend import CommandGroup, drawable, json_option, print_json, writable
+from opendp_optimal.extend import (
+    CommandGroup,
+    drawable,
+    json_option,
+    print_audit,
+    print_json,
+    writable,
+)
 from opendp_optimal_geo.arguments import (
     adding_bar,
     read_looks,
@@ -243,28 +250,12 @@ def count_map_command(
 @click.option("--draws", type=click.IntRange(min=100), default=200_000, show_default=True)
 @click.option("--false-alarm", type=float, default=1e-6, show_default=True)
 @json_option
-def audit_command(
-    distance: float,
-    price: float,
-    privacy: str,
-    method: str,
-    draws: int,
-    false_alarm: float,
-    as_json: bool,
-) -> None:
+def audit_command(distance: float, price: float, as_json: bool, **options: Any) -> None:
     """Audit the looks that users release, statistically, through the whole population."""
     from opendp_optimal_geo.audit import audit_population
 
-    report = audit_population(
-        distance, price, privacy=privacy, method=method, draws=draws, false_alarm=false_alarm
-    )
-    if as_json:
-        print_json({**asdict(report), "violated": report.violated}, indent=None)
-    else:
-        click.echo(f"claimed {report.claimed:.6f}, proven at least {report.proven:.6f}")
-        click.echo("REFUTED" if report.violated else "not refuted")
-    if report.violated:
-        raise click.exceptions.Exit(1)
+    report = audit_population(distance, price, **options)
+    print_audit(report, as_json)
 
 
 def _ask(

@@ -123,15 +123,7 @@ class Curator:
         def truth() -> Truth:
             return self._all_at_once(predicate) if vectorized else self._one_by_one(predicate)
 
-        return self._decide(
-            truth,
-            fraction,
-            budget=budget,
-            method=method,
-            looks=looks,
-            beta=beta,
-            baseline=baseline,
-        )
+        return self._decide(truth, fraction, budget, method, looks, beta, baseline)
 
     def _one_by_one(self, predicate: Callable[[Any], Any]) -> Truth:
         with np.errstate(all="ignore"):  # a warning would tell of a record
@@ -149,7 +141,6 @@ class Curator:
         self,
         truth: Callable[[], Truth],
         fraction: float,
-        *,
         budget: Any,
         method: str = "distance",
         looks: Any = ("doubling", 10),
