@@ -64,20 +64,6 @@ class Answer:
     generation: int | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True)
-class DensityMap:
-    """A density on a map.
-
-    :param density: users per squared unit of distance, rows from south to north
-    :param bounds: (west, south, east, north)
-    :param answered: users who sent a point
-    """
-
-    density: Floats
-    bounds: tuple[float, float, float, float]
-    answered: int
-
-
 class Estimate(NamedTuple):
     """The value of an answer, its error bound, and how many gave no answer at all."""
 
@@ -179,20 +165,3 @@ def points(plan: Plan, state: State, beta: float) -> Estimate:
         _, width = known.estimate(plan, state.looks - 1, beta / max(1, left))
         widest = max(widest, float(width.max(initial=0.0)))
     return Estimate(value, widest, int(np.isnan(value[:, 0]).sum()))
-
-
-def density_map(released: Floats, bounds: Floats, cells: int, bandwidth: float) -> DensityMap:
-    """Smooth a histogram of released points."""
-    from scipy.ndimage import gaussian_filter
-
-    west, south, east, north = bounds.tolist()
-    known = released[np.isfinite(released[:, 0])]
-    counts, _, _ = np.histogram2d(
-        known[:, 1], known[:, 0], bins=cells, range=[(south, north), (west, east)]
-    )
-    size = (north - south) / cells, (east - west) / cells
-    smooth = gaussian_filter(
-        counts, (bandwidth / size[0], bandwidth / size[1]), mode="constant", truncate=5.0
-    )
-    density = smooth / (size[0] * size[1])
-    return DensityMap(density, (west, south, east, north), len(known))

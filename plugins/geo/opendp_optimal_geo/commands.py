@@ -156,6 +156,7 @@ def neighbours_command(at: str, k: int, as_json: bool, **options: Any) -> None:
 @click.option("--bounds", required=True, help="west,south,east,north in metres.")
 @click.option("--cells", type=int, default=200, show_default=True, help="Along each side.")
 @click.option("--bandwidth", type=float, required=True, help="Of the smoothing, in metres.")
+@click.option("--posterior", is_flag=True, help="Take the noise of the points out, at no cost.")
 @click.option("--output", type=_path, callback=drawable, help="Heat map to write.")
 @click.option("--table", type=_path, callback=writable, help="CSV of the densities to write.")
 @json_option
@@ -163,6 +164,7 @@ def density_command(
     bounds: str,
     cells: int,
     bandwidth: float,
+    posterior: bool,
     output: Path | None,
     table: Path | None,
     as_json: bool,
@@ -174,14 +176,17 @@ def density_command(
     corners = read_numbers("bounds", bounds, 4)
     people, _, price = read_people(**options)
     with adding_bar("density") as progress:
-        result = people.density_map(corners, cells, bandwidth, budget=price, progress=progress)
+        result = people.density_map(
+            *(corners, cells, bandwidth), budget=price, posterior=posterior, progress=progress
+        )
+    largest = float(result.best.max())
     if as_json:
         report = {"answered": result.answered, "bounds": result.bounds, "cells": cells}
-        print_json({**report, "largest": float(result.density.max())}, indent=None)
+        print_json({**report, "largest": largest, "gap": result.gap}, indent=None)
     else:
-        click.echo(f"{result.answered} users, largest density {result.density.max():.4g} per m^2")
+        click.echo(f"{result.answered} users, largest density {largest:.4g} per m^2")
     if table is not None:
-        np.savetxt(table, result.density, delimiter=",", fmt="%.6g")
+        np.savetxt(table, result.best, delimiter=",", fmt="%.6g")
     if output is not None:
         from opendp_optimal_geo.plots import plot_density
 

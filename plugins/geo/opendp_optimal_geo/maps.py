@@ -62,16 +62,16 @@ class CountMap:
         return np.asarray(self.best / ((north - south) / rows * ((east - west) / columns)))
 
 
-def find_posterior() -> Callable[..., Any]:
-    """The function of the plugin ``bayes``; nothing was released or charged yet.
+def find_bayes() -> Any:
+    """The plugin ``bayes``; nothing was released or charged yet.
 
     :raises ImportError: if it is not installed
     """
     try:
-        from opendp_optimal_bayes import posterior
+        import opendp_optimal_bayes
     except ImportError:
         raise ImportError("posterior=True needs opendp-optimal-bayes") from None
-    return posterior
+    return opendp_optimal_bayes
 
 
 def noise_law(rate: float) -> known.Law:
@@ -106,7 +106,7 @@ def count_map(
     :param budget: rho
     :param posterior: whether true counts are estimated, neighbours alike; it costs nothing
     """
-    learn = find_posterior() if posterior else None
+    learn = find_bayes().posterior if posterior else None
     price = fraction("budget", budget, above=0)
     grain = getattr(curator.filter, "grain", None)
     if grain is not None:

@@ -9,7 +9,8 @@ import numpy as np
 from shapely.geometry.base import BaseGeometry
 
 from opendp_optimal.extend import Floats, new_figure, save_figure
-from opendp_optimal_geo.answer import Answer, DensityMap
+from opendp_optimal_geo.answer import Answer
+from opendp_optimal_geo.density import DensityMap
 from opendp_optimal_geo.maps import CountMap
 
 
@@ -100,13 +101,15 @@ def plot_density(path: Path, density: DensityMap) -> None:
     :param path: file to write
     :param density: from :meth:`Population.density_map`
     """
-    figure, (axis,) = new_figure(7.5, 6.5)
+    shown = {f"density from {density.answered} noisy points": density.density}
+    if density.posterior is not None:
+        shown["their noise taken out"] = density.posterior
+    figure, axes = new_figure(7.5 * len(shown), 6.5, columns=len(shown))
     west, south, east, north = density.bounds
-    image = axis.imshow(
-        density.density, origin="lower", extent=(west, east, south, north), cmap="magma"
-    )
-    figure.colorbar(image, ax=axis, label="users per squared unit")
-    axis.set_title(f"density from {density.answered} noisy points")
+    for axis, (title, table) in zip(np.ravel(axes), shown.items(), strict=True):
+        image = axis.imshow(table, origin="lower", extent=(west, east, south, north), cmap="magma")
+        figure.colorbar(image, ax=axis, label="users per squared unit")
+        axis.set_title(title)
     save_figure(figure, str(path))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict
 from fractions import Fraction
@@ -14,13 +15,14 @@ from opendp_optimal.budget import Ledger
 from opendp_optimal.extend import Floats, choice, positive, require_features, share, whole
 from opendp_optimal_geo.accounts import Accounts
 from opendp_optimal_geo.allowances import Allowances, Mask, Payment, Price
-from opendp_optimal_geo.answer import Answer, DensityMap, density_map
+from opendp_optimal_geo.answer import Answer
 from opendp_optimal_geo.asking import Engine, Looked, Progress, take_looks
 from opendp_optimal_geo.curator import Curator
+from opendp_optimal_geo.density import DensityMap, check_knots, density_map
 from opendp_optimal_geo.elimination import KeepAll, Rule
 from opendp_optimal_geo.grid import Grid, to_grid
 from opendp_optimal_geo.look import Clients, People
-from opendp_optimal_geo.maps import CountMap, count_map
+from opendp_optimal_geo.maps import CountMap, count_map, find_bayes
 from opendp_optimal_geo.plan import METHODS, Plan, shares
 from opendp_optimal_geo.query import (
     KernelDensity,
@@ -348,21 +350,43 @@ class Population:
         return released
 
     def density_map(
-        self, bounds: Any, cells: int, bandwidth: float, *, component: str = "data", **options: Any
+        self,
+        bounds: Any,
+        cells: int,
+        bandwidth: float,
+        *,
+        budget: Any,
+        posterior: bool = False,
+        component: str = "data",
+        progress: Progress | None = None,
     ) -> DensityMap:
         """Estimate the density on a map, from one noisy point per user.
 
         :param bounds: (west, south, east, north)
         :param cells: cells of the map along each side
         :param bandwidth: of the Gaussian smoothing, in the units of the points
+        :param budget: what each user may spend on it; see :meth:`ask`
+        :param posterior: whether the noise of the points is taken out again, as far as all of them
+            together tell; it costs nothing (extra "posterior"). Gaussian noise, and one budget for
+            all. Noise below two bandwidths is smoothed away as well.
         :param component: which data
-        :param options: ``budget`` and ``progress`` of :meth:`ask`
+        :param progress: of :meth:`ask`
         """
         corners, cells, width = check_map(bounds, cells, bandwidth)
         if self._dimension(component) != 2:
             raise ValueError(f"component ({component!r}) must hold points of the plane")
-        released = self.release_points(component=component, **options)
-        return density_map(released, corners, cells, width)
+        fit = deviation = None
+        if posterior:
+            fit, deviation = find_bayes().fit_weights, self._deviation(budget)
+            check_knots(corners, width, deviation)
+        released = self.release_points(component=component, budget=budget, progress=progress)
+        return density_map(released, corners, cells, width, deviation, fit)
+
+    def _deviation(self, budget: Any) -> float:
+        """Of the noise along each axis, if it is Gaussian and the same for all."""
+        if self.privacy != "cgp" or np.ndim(budget):
+            raise ValueError("posterior (True) needs Gaussian noise (cgp) and one budget for all")
+        return math.sqrt(0.5 / positive("budget", budget))
 
     def count_map(
         self,
