@@ -34,7 +34,7 @@ _SESSION = (
     "SET search_path = pg_catalog; "
     "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE"
 )
-"""For the statement that is a transaction of its own, with functions and operators of nobody else."""
+"""For the statement that is a transaction of its own, with functions of the server alone."""
 _UNKNOWN = "nothing is released, what was being charged may have been"
 _NO_RIGHT = ("42501", "25006")
 
