@@ -21,7 +21,7 @@ from opendp_optimal.model import bounded as model
 from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.problem.channel import ChannelProblem
 from opendp_optimal.sample import bounded as sampling
-from opendp_optimal.table.base import Table
+from opendp_optimal.table.base import Table, proving
 from opendp_optimal.table.clamped import Clamped
 from opendp_optimal.table.noise import NoiseTable
 
@@ -99,6 +99,7 @@ class BoundedTable(Table):
     def _below(self) -> ChannelProblem:
         return model.channel_below(self.problem, self.dual_bins, self.dual_cells)
 
+    @proving
     def verify(self) -> None:
         """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
         _check_fields(self)

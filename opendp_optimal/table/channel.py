@@ -14,7 +14,7 @@ from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.problem.channel import ChannelProblem, ChannelRequest
 from opendp_optimal.sample.weights import WeightedSampler
-from opendp_optimal.table.base import Certified
+from opendp_optimal.table.base import Certified, proving
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +61,7 @@ class ChannelTable(Certified):
         """The chances P(y|x) as floats, one row for each input."""
         return np.asarray(self.weights / TOTAL)
 
+    @proving
     def verify(self) -> None:
         """Repeat both proofs from what was asked; raises CertificateError if a claim differs."""
         # A request of its own: nothing that was computed before is believed.

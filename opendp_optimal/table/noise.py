@@ -37,7 +37,7 @@ from opendp_optimal.losses.base import LatticeCost, Loss, parse
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.sample.noise import NoiseSampler
 from opendp_optimal.sample.weights import WeightedSampler
-from opendp_optimal.table.base import Table
+from opendp_optimal.table.base import Table, proving
 
 MOST_CELLS = 1 << 14
 """No table has more lattice cells per unit of sensitivity."""
@@ -108,6 +108,7 @@ class NoiseTable(Table):
             return loss.on_integers(self.radius)
         return loss.on_lattice(self.cells, self.radius)
 
+    @proving
     def verify(self) -> None:
         """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
         self._check_bounds(*self._proved())

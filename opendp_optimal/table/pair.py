@@ -24,7 +24,7 @@ from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.problem.pair import PairProblem
 from opendp_optimal.sample.pair import PairSampler
 from opendp_optimal.sample.words import Source, secure_bytes
-from opendp_optimal.table.base import Table
+from opendp_optimal.table.base import Table, proving
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +66,7 @@ class PairTable(Table):
     def _sizes(self) -> dict[str, Any]:
         return {"cells": self.cells, "support": self.weights.shape[0] - 1}
 
+    @proving
     def verify(self) -> None:
         """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
         self._check_bounds(*self._proved())

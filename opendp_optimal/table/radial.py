@@ -31,7 +31,7 @@ from opendp_optimal.problem.radial import RadialProblem
 from opendp_optimal.sample.balls import LONGEST, ball_points
 from opendp_optimal.sample.integers import gaussian_integers, smallest_rate
 from opendp_optimal.sample.radial import DecayRadii, ListedRadii, radial_vectors
-from opendp_optimal.table.base import Table
+from opendp_optimal.table.base import Table, proving
 
 __all__ = ["RadialTable"]
 
@@ -89,6 +89,7 @@ class RadialTable(Table):
     def _sizes(self) -> dict[str, Any]:
         return {"norm": self.norm, "size": self.size, "shape": self.shape}
 
+    @proving
     def verify(self) -> None:
         """Repeat all proofs from the stored data alone; raises CertificateError if one fails."""
         if type(self.upper) is not float or type(self.lower) is not float:
