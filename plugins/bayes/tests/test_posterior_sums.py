@@ -82,7 +82,7 @@ def test_no_noise_was_looked_for_in_other_cells() -> None:
 
 
 def test_sums_of_medians_warn() -> None:
-    for adds in (lambda m: m.sum(), lambda m: m[:3].sum(axis=0), np.sum):
+    for adds in (lambda m: m.sum(), lambda m: m[:3].sum(axis=0), np.sum, np.mean):
         with pytest.warns(PosteriorWarning, match="sum of medians"):
             adds(FREE.median)
     with warnings.catch_warnings():
