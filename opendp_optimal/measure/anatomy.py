@@ -53,6 +53,7 @@ __all__ = [
     "event_of",
     "is_interactive",
     "law_of",
+    "laws_of",
     "record_of",
     "spaces",
 ]
@@ -125,7 +126,8 @@ def law_of(measurement: dp.Measurement, *, vectors: bool = False) -> Law:
 
     :param measurement: noise of this package, or OpenDP's Laplace, geometric or Gaussian noise;
         also behind transformations.
-    :param vectors: whether it may be noise on vectors; the law is that of each of their numbers.
+    :param vectors: whether it may be noise on vectors; the law is that of each of their numbers,
+        which must be independent.
     :raises ValueError: if it adds no noise of a known law, or something is done after it.
 
     >>> import opendp.prelude as dp
@@ -144,12 +146,23 @@ def law_of(measurement: dp.Measurement, *, vectors: bool = False) -> Law:
             made = facts_of(last).law
             known = made() if made is not None else _native_law(last, domain)
     if known is None:
-        where = "numbers" if vectors else "a single number"
+        where = "independent numbers" if vectors else "a single number"
         raise ValueError(
             "measurement must be optimised noise, or OpenDP's Laplace, geometric or Gaussian "
             f"noise, on {where}"
         )
     return known
+
+
+def laws_of(measurement: dp.Measurement) -> Law | tuple[Law, ...]:
+    """Return the distribution of the noise on each number by itself; for several answers, of each.
+
+    :param measurement: noise on numbers that may be dependent, or of several answers
+    :raises ValueError: if it adds no noise of a known law, or something is done after it.
+    """
+    each = facts_of(chain_of(measurement)[-1]).each
+    found = None if each is None else each()
+    return law_of(measurement, vectors=True) if found is None else found
 
 
 def _native_law(measurement: dp.Measurement, domain: dp.AtomDomain) -> Law | None:

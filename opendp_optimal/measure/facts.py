@@ -30,11 +30,14 @@ class Facts:
     :param record: text that identifies it: its constructor and every parameter
     :param law: of the noise that a measurement adds
     :param event: what a release at a distance is; at None, at the distance of the design
+    :param each: the law of each number by itself, where numbers are not independent; of several
+        answers, that of each answer's numbers
     """
 
     record: str | None = None
     law: Callable[[], Law | None] | None = None
     event: Callable[[Any], Event] | None = None
+    each: Callable[[], Law | tuple[Law, ...] | None] | None = None
 
 
 _known: dict[int, tuple[weakref.ref[Any], int, Facts]] = {}

@@ -248,6 +248,8 @@ class Guarantee:
         law = self.table.law(float(self.design.sensitivity))
         return law.rounded() if self.space.integer and not law.integer else law
 
+    each = law
+
     def _moved(self, d_in: Any) -> tuple[Any, int, int]:
         """Return the table's shift at a distance, the releases or steps, and the hops of those."""
         distance = self.space.distance(d_in)

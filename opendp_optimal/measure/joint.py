@@ -152,7 +152,8 @@ def make_joint(
         return Approximate(*grouped(epsilon, delta, far))
 
     # Without a record a ledger takes every release for a new question.
-    return remember(made, Facts(None, None, event) if rho is None else Facts(None, None))
+    each = guarantee.laws if fixed else None
+    return remember(made, Facts(event=event if rho is None else None, each=each))
 
 
 def make_joint_coordinates(

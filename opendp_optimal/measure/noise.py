@@ -137,6 +137,14 @@ def make_optimal_noise(
                 cache=cache,
             ),
             parse(loss),
+            lambda domain: make_optimal_noise(
+                *(domain, input_metric, d_in, d_out),
+                loss=loss,
+                gap=gap,
+                changed=changed,
+                cache=cache,
+                output_measure=output_measure,
+            ),
         )
     if kind and kind != (
         "Approximate<MaxDivergence>" if isinstance(d_out, tuple) else "MaxDivergence"
@@ -234,6 +242,9 @@ def make_concentrated_noise(
             input_domain, input_metric, d_in, pure, loss=loss, gap=gap, cache=cache
         ),
         parse(loss),
+        lambda domain: make_concentrated_noise(
+            domain, input_metric, d_in, d_out, kind, loss=loss, gap=gap, cache=cache
+        ),
         only=kind,
     )
 
@@ -361,7 +372,7 @@ def _measurement(
     # For the curious; the package itself believes its own facts only.
     measurement.table = table
     measurement.guarantee = guarantee
-    return remember(measurement, Facts(record, guarantee.law, guarantee.event))
+    return remember(measurement, Facts(record, guarantee.law, guarantee.event, guarantee.each))
 
 
 then_optimal_noise = to_then(make_optimal_noise)

@@ -21,7 +21,7 @@ import numpy as np
 
 from opendp_optimal.budget.events import Profile
 from opendp_optimal.exact.numbers import exp_down, exp_up, float_up
-from opendp_optimal.known import expected_loss
+from opendp_optimal.known import Law, expected_loss
 from opendp_optimal.losses.base import Loss
 from opendp_optimal.measure.guarantee import Design, coordinates, design_for
 from opendp_optimal.measure.release import releaser
@@ -93,7 +93,13 @@ class VectorGuarantee:
             return 0.0, 0.0
         if distance <= self.distance:
             return self._within(distance)
+        noise = self.only
+        if noise is not None and noise.table is None:
+            return float_up(Fraction(noise.rate) * noise.moved(self.space, distance)), 0.0
         groups = math.ceil(distance / self.distance)
+        if noise is None and self.space.integer and self.space.norm == "l2":
+            # On the way there may be no integers: then so many single steps at a time.
+            groups = math.ceil(Fraction(math.floor(distance**2), math.floor(self.distance)))
         epsilon = float_up(groups * Fraction(self.epsilon))
         if self.delta == 0:
             return epsilon, 0.0
@@ -108,7 +114,7 @@ class VectorGuarantee:
         noise = self.only
         if noise is None or noise.table is not None or distance == self.distance:
             return self.epsilon, self.delta
-        moved = noise.share(self.space, distance) * noise.reach
+        moved = noise.moved(self.space, distance)
         return min(self.epsilon, float_up(Fraction(noise.rate) * moved)), 0.0
 
     def curve(self, d_in: Any) -> Callable[[float], float]:
@@ -138,9 +144,16 @@ class VectorGuarantee:
         distance = self.d_in if d_in is None else d_in
         return Profile(*self.pair(distance), self, distance, self.curve(distance), _WORK)
 
-    def law(self) -> None:
-        """There is no law of noise on one number."""
-        return None
+    def law(self) -> Law | None:
+        """The law of noise on each number, where numbers are independent."""
+        noise = self.only
+        if noise is None or noise.table is not None or (self.space.integer and noise.grid.bits):
+            return None
+        return self.each()
+
+    def each(self) -> Law | None:
+        """The law of noise on each number by itself, where the domain fixes the length."""
+        return None if self.only is None else self.only.law(integer=self.space.integer)
 
     def release(self) -> Callable[[Any], Any]:
         """The function that adds the noise to vectors of the space."""

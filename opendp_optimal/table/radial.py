@@ -7,13 +7,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from opendp_optimal.arrays import Integers
 from opendp_optimal.certify.decay import Decay, decay_delta_up, decay_loss_up, prove_decay
+from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.certify.radial import (
     UNIT_STEPS,
     Staircase,
@@ -23,10 +24,11 @@ from opendp_optimal.certify.radial import (
 from opendp_optimal.certify.radial_bound import RadialPrices, additive_bound_down
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import exp_down, exp_up, float_down, float_up
+from opendp_optimal.known.balls import BallMixture, decay_balls
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.problem.radial import RadialProblem
-from opendp_optimal.sample.balls import LONGEST, ball_points
-from opendp_optimal.sample.integers import gaussian_integers
+from opendp_optimal.sample.balls import LARGEST_RADIUS, LONGEST, ball_points
+from opendp_optimal.sample.integers import gaussian_integers, smallest_rate
 from opendp_optimal.sample.radial import DecayRadii, ListedRadii, radial_vectors
 from opendp_optimal.table.base import Table
 
@@ -137,6 +139,21 @@ class RadialTable(Table):
         """Grid steps that a sensitivity must have at least, for real noise."""
         return self.law.fine if isinstance(self.law, Decay) else self.law.step * UNIT_STEPS
 
+    @cached_property
+    def most_grid(self) -> int:
+        """Grid steps that a sensitivity may have at most, for real noise: it must be drawn."""
+        law, largest = self.law, 1 << 42
+        if isinstance(law, Staircase) or law.c > 0:
+            # Few radii are longer; one that is would be drawn again.
+            far = 4.0 * (self.size + 8 * math.sqrt(self.size) + 40) / self.epsilon + 4
+            largest = min(largest, int((LARGEST_RADIUS - 1) / far))
+        if isinstance(law, Decay) and law.c == 0:
+            largest = min(largest, int(math.sqrt(law.k / smallest_rate(pure=False))) - 1)
+        elif isinstance(law, Decay):
+            rate = _decaying(self.size, law, law.fine).rate
+            largest = min(largest, int(0.99 * law.fine * rate / smallest_rate(pure=True)))
+        return largest
+
     def delta_at(self, epsilon: float, shift: float | Fraction | None = None) -> float:
         """The privacy profile: a delta that is enough for this epsilon, rounded up.
 
@@ -199,8 +216,8 @@ class RadialTable(Table):
 
     def _steps(self, reach: int | None) -> int:
         steps = self.least_grid if reach is None else reach
-        if not self.least_grid <= steps <= 1 << 42:
-            raise ValueError(f"reach ({reach}) must be in [{self.least_grid}, 2^42]")
+        if not self.least_grid <= steps <= self.most_grid:
+            raise ValueError(f"reach ({reach}) must be in [{self.least_grid}, {self.most_grid}]")
         return steps
 
     def _radii(self, reach: int | None) -> Callable[..., Integers]:
@@ -216,6 +233,36 @@ class RadialTable(Table):
         if steps % law.step:
             raise ValueError(f"reach ({reach}) must be a multiple of {law.step}")
         return _listed(law, steps // law.step)
+
+    def coordinate_law(self, unit: float = 1.0, part: tuple[str, int] | None = None) -> BallMixture:
+        """The distribution of each single number of the noise; numbers are not independent.
+
+        :param unit: the sensitivity that real noise is scaled to
+        :param part: norm and length of the part that the number is in, for :meth:`draw_parts`
+        """
+        norm, size = part or (self.norm, self.size)
+        law = self.law
+        if isinstance(law, Decay):
+            balls = decay_balls(norm, self.size, law.c, law.k)
+            return replace(balls, size=size).scaled(unit)
+        going = law.again / TOTAL
+        beyond = np.arange(math.ceil(-40 / math.log(going)) + 1.0)
+        outside = law.tail * (1 - going) * going**beyond
+        chances = np.concatenate([law.weights.astype(np.float64), outside]) / TOTAL
+        radii = law.first + (law.start + np.arange(float(len(chances)))) * law.step
+        if self.kind == "integer":
+            return BallMixture(norm, size, radii, chances, integer=True)
+        return BallMixture(norm, size, radii / law.step * unit, chances)
+
+    def quantile(self, p: float) -> float:
+        """The least x that each number of the noise exceeds with a chance of at most ``1 - p``.
+
+        At sensitivity 1 for real tables, in units for integer tables.
+
+        :param p: in (0, 1)
+        """
+        found = self.coordinate_law().quantile(p)
+        return float(math.ceil(found - 1e-9)) if self.kind == "integer" else found
 
     def sample(self, count: int) -> Any:
         """Noise at sensitivity 1 as floats (real tables), or integers (integer tables)."""
