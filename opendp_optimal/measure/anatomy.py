@@ -9,10 +9,9 @@ more.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -41,7 +40,7 @@ from opendp_optimal.budget.events import (
 from opendp_optimal.known import DiscreteGaussian, Geometric, Laplace, Law
 from opendp_optimal.known import Gaussian as GaussianLaw
 from opendp_optimal.measure import dp
-from opendp_optimal.measure.facts import facts_of
+from opendp_optimal.measure.facts import facts_of, plan_digest
 from opendp_optimal.measure.natives import NATIVE, native_event, remade, same_price
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table.bounded import BoundedTable
@@ -51,6 +50,7 @@ __all__ = [
     "chain_of",
     "constructor_of",
     "event_of",
+    "identity_of",
     "is_interactive",
     "law_of",
     "laws_of",
@@ -126,8 +126,7 @@ def law_of(measurement: dp.Measurement, *, vectors: bool = False) -> Law:
 
     :param measurement: noise of this package, or OpenDP's Laplace, geometric or Gaussian noise;
         also behind transformations.
-    :param vectors: whether it may be noise on vectors; the law is that of each of their numbers,
-        which must be independent.
+    :param vectors: whether it may be noise on vectors; the law is that of each of their numbers.
     :raises ValueError: if it adds no noise of a known law, or something is done after it.
 
     >>> import opendp.prelude as dp
@@ -146,7 +145,7 @@ def law_of(measurement: dp.Measurement, *, vectors: bool = False) -> Law:
             made = facts_of(last).law
             known = made() if made is not None else _native_law(last, domain)
     if known is None:
-        where = "independent numbers" if vectors else "a single number"
+        where = "numbers" if vectors else "a single number"
         raise ValueError(
             "measurement must be optimised noise, or OpenDP's Laplace, geometric or Gaussian "
             f"noise, on {where}"
@@ -155,14 +154,13 @@ def law_of(measurement: dp.Measurement, *, vectors: bool = False) -> Law:
 
 
 def laws_of(measurement: dp.Measurement) -> Law | tuple[Law, ...]:
-    """Return the distribution of the noise on each number by itself; for several answers, of each.
+    """Return the distribution of the noise on each number; of several answers, on each one's.
 
-    :param measurement: noise on numbers that may be dependent, or of several answers
+    :param measurement: noise on numbers, or on several answers
     :raises ValueError: if it adds no noise of a known law, or something is done after it.
     """
-    each = facts_of(chain_of(measurement)[-1]).each
-    found = None if each is None else each()
-    return law_of(measurement, vectors=True) if found is None else found
+    answers = facts_of(chain_of(measurement)[-1]).answers
+    return law_of(measurement, vectors=True) if answers is None else answers()
 
 
 def _native_law(measurement: dp.Measurement, domain: dp.AtomDomain) -> Law | None:
@@ -335,8 +333,16 @@ def _record(value: Any) -> Any:
             raise ValueError(f"measurement: a part of {value} cannot be identified")
         return {type(value).__name__: str(value)}
     if type(value).__module__.startswith("polars.") and hasattr(value, "collect_schema"):
-        return {"plan": hashlib.sha256(value.serialize()).hexdigest()}  # plans hold no data
+        return {"plan": plan_digest(value)}  # plans hold no data
     raise ValueError(f"measurement: a part that is a {type(value).__name__} cannot be identified")
+
+
+def identity_of(steps: Sequence[dp.Transformation]) -> str | None:
+    """Return a text that identifies transformations; None where one of them cannot be."""
+    try:
+        return json.dumps([_record(step) for step in steps], separators=(",", ":"), sort_keys=True)
+    except ValueError:
+        return None
 
 
 def _part_record(part: Any) -> Any:

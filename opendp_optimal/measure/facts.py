@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
+import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from opendp_optimal.known import Law
     from opendp_optimal.table import NoiseTable
 
-__all__ = ["Facts", "digest_of", "facts_of", "record_text", "remember"]
+__all__ = ["Facts", "digest_of", "facts_of", "plan_digest", "record_text", "remember"]
 
 T = TypeVar("T")
 
@@ -30,14 +32,13 @@ class Facts:
     :param record: text that identifies it: its constructor and every parameter
     :param law: of the noise that a measurement adds
     :param event: what a release at a distance is; at None, at the distance of the design
-    :param each: the law of each number by itself, where numbers are not independent; of several
-        answers, that of each answer's numbers
+    :param answers: of a release of several answers, the law of the noise on each one's numbers
     """
 
     record: str | None = None
     law: Callable[[], Law | None] | None = None
     event: Callable[[Any], Event] | None = None
-    each: Callable[[], Law | tuple[Law, ...] | None] | None = None
+    answers: Callable[[], tuple[Law, ...]] | None = None
 
 
 _known: dict[int, tuple[weakref.ref[Any], int, Facts]] = {}
@@ -88,3 +89,30 @@ def digest_of(table: NoiseTable) -> str:
     if table.spike is not None:
         drawn += [table.spike.weight, table.spike.parts]
     return hashlib.sha256(repr(tuple(drawn)).encode()).hexdigest()
+
+
+def plan_digest(plan: Any) -> str:
+    """What a Polars plan asks, as a digest: the same in every process.
+
+    :param plan: a LazyFrame without private data
+    :raises ValueError: if it cannot be told from others
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        written = json.loads(plan.serialize(format="json"))
+    return hashlib.sha256(json.dumps(_steady(written), sort_keys=True).encode()).hexdigest()
+
+
+def _steady(node: Any) -> Any:
+    """A plan without the numbers that Polars gives its parts in passing."""
+    if isinstance(node, list):
+        plain = set(map(type, node)) <= {int, str}  # such as the bytes of a frame
+        return node if plain else [_steady(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if "IR" in node and len(node) == 1:
+        return _steady(node["IR"]["dsl"])
+    for name, value in node.items():
+        if value is None and name.startswith("Float"):  # infinities and NaN are written alike
+            raise ValueError("query: a number in the plan is not finite")
+    return {name: _steady(value) for name, value in node.items()}

@@ -248,8 +248,6 @@ class Guarantee:
         law = self.table.law(float(self.design.sensitivity))
         return law.rounded() if self.space.integer and not law.integer else law
 
-    each = law
-
     def _moved(self, d_in: Any) -> tuple[Any, int, int]:
         """Return the table's shift at a distance, the releases or steps, and the hops of those."""
         distance = self.space.distance(d_in)
@@ -285,6 +283,24 @@ def group(epsilon: float, delta: float, hops: int) -> tuple[float, float]:
         return epsilon, delta
     total = float_up(Fraction(delta) * geometric_up(epsilon, hops)) if delta else 0.0
     return float_up(hops * Fraction(epsilon)), min(1.0, total)
+
+
+def step_delta(epsilon: float, delta: float, steps: int) -> float:
+    """A delta such that so many steps of (epsilon, delta) have the delta of all.
+
+    :param epsilon: of a step
+    :param delta: of all steps
+    :param steps: how many
+
+    >>> group(0.5, step_delta(0.5, 1e-6, 3), 3)[1] <= 1e-6
+    True
+    """
+    if steps == 1 or delta == 0:
+        return delta
+    each = float_down(Fraction(delta) / geometric_up(epsilon, steps))
+    while each > 0 and group(epsilon, each, steps)[1] > delta:
+        each *= 1 - 1e-9
+    return each
 
 
 LARGEST_EPSILON = 60.0

@@ -9,7 +9,7 @@ from opendp.combinators import make_chain_mt, make_chain_pm
 
 from opendp_optimal.losses.base import parse
 from opendp_optimal.measure import dp
-from opendp_optimal.measure.anatomy import CASTS, constructor_of, law_of, laws_of, spaces
+from opendp_optimal.measure.anatomy import CASTS, constructor_of, law_of, spaces
 from opendp_optimal.measure.facts import facts_of
 from opendp_optimal.measure.natives import NATIVE, remade
 from opendp_optimal.measure.noise import LossLike, make_optimal_noise
@@ -134,7 +134,7 @@ def _better(
         if getattr(getattr(new, "guarantee", None), "chosen", None) == "by length":
             return new  # OpenDP's own noise is a candidate for each length
         old_loss = law_of(part, vectors=True).expected_loss(parse(loss))
-        new_loss = _loss_of(new, loss)
+        new_loss = law_of(new, vectors=True).expected_loss(parse(loss))
     except ValueError as error:
         log.info("unchanged: %s", error)
         return None
@@ -142,10 +142,3 @@ def _better(
         log.info("unchanged: OpenDP's own noise has an expected loss of %.6g here", old_loss)
         return None
     return new
-
-
-def _loss_of(measurement: dp.Measurement, loss: LossLike) -> float:
-    """The expected loss of noise on each number."""
-    law = laws_of(measurement)
-    assert not isinstance(law, tuple)  # that is of several answers
-    return law.expected_loss(parse(loss))

@@ -38,12 +38,15 @@ from opendp_optimal.search.sizing import integer_sensitivity
 from opendp_optimal.table.noise import NoiseTable
 from opendp_optimal.table.radial import RadialTable
 
-__all__ = ["LAPLACE", "Block", "JointGuarantee", "Part", "best_joint", "grouped", "laplace_event"]
+__all__ = [
+    *("GAUSSIAN", "LAPLACE", "Block", "JointGuarantee", "Part", "best_joint", "grouped"),
+    "laplace_event",
+]
 
 _STEPS = 1 << 27
 """Grid steps in the largest move of each answer, at least."""
 _LARGEST_EPSILON = 60.0
-_GAUSSIAN = "Gaussian noise"
+GAUSSIAN = "Gaussian noise"
 LAPLACE = "Laplace noise"
 _CLOSE = 0.01
 """The certified gap of tables for one number."""
@@ -123,8 +126,8 @@ class Block:
                 law: Law = self.table.law(self.reach * unit)
             elif self.table is not None:
                 kept = (part.norm, part.size) if self.own else None
-                law = self.table.coordinate_law(self.reach * unit, kept)
-            elif self.name == _GAUSSIAN:
+                law = self.table.coordinate(self.reach * unit, kept)
+            elif self.name == GAUSSIAN:
                 law = Gaussian(math.sqrt(0.5 / self.rate) * unit)
             else:
                 law = (
@@ -137,7 +140,7 @@ class Block:
         """The noise of one release, in grid steps."""
         size = sum(part.size for part in self.parts)
         if self.table is None:
-            draw = gaussian_integers if self.name == _GAUSSIAN else laplace_integers
+            draw = gaussian_integers if self.name == GAUSSIAN else laplace_integers
             return draw(self.rate, size)
         if isinstance(self.table, NoiseTable):
             return np.asarray(self.table.draw(1, self.reach // self.table.cells))
@@ -243,7 +246,7 @@ def best_joint(
         best = split
     names = [block.name for block in best]
     chosen = names[0] if len(best) == 1 else f"split: {', '.join(names)}"
-    stated = (math.inf, 0.0) if chosen == _GAUSSIAN else (epsilon, delta)
+    stated = (math.inf, 0.0) if chosen == GAUSSIAN else (epsilon, delta)
     return JointGuarantee(parts, tuple(best), *stated, d_in, chosen)
 
 
@@ -385,7 +388,7 @@ def _gaussian(parts: tuple[Part, ...], rho: float) -> Block:
     rate = float_down(Fraction(rho) / reach**2)
     each = 0.5 / rate / steps**2
     losses = _stated(parts, [each * part.size for part in parts])
-    return Block(parts, steps, reach, _GAUSSIAN, losses, rate=rate)
+    return Block(parts, steps, reach, GAUSSIAN, losses, rate=rate)
 
 
 def _split(

@@ -71,11 +71,28 @@ class _ChargedData(OdometerQueryable):
         if question is None:
             raise ValueError("request needs a query that can be told from others")
 
+        failures: list[BaseException] = []
+
         def draw() -> bytes:
-            drawn = measurement_invoke(query, self._data)
-            return to_bytes(drawn.collect() if isinstance(drawn, OnceFrame) else drawn)
+            # That a release failed is an answer, too, and may depend on the data: a second try
+            # under the same charge would tell more than was paid for.
+            try:
+                drawn = measurement_invoke(query, self._data)
+                return to_bytes(drawn.collect() if isinstance(drawn, OnceFrame) else drawn)
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # Polars' panics are no mere exceptions
+                failures.append(error)
+                return b""
 
         stored = self._ledger.answer_once(self._name, request, question, draw, note=note, **price)
+        if failures and not stored:
+            raise failures[0]
+        if not stored:
+            raise ValueError(
+                f"request ({request!r}) failed when it was drawn, and stays so; what it cost stays "
+                "charged: ask under another key"
+            )
         value = from_bytes(stored)
         return StoredFrame(value) if hasattr(value, "write_ipc") else value
 
@@ -171,6 +188,7 @@ def ledger_context(
         metric, d_in = privacy_unit
     except (TypeError, ValueError):
         raise ValueError(f"privacy_unit ({privacy_unit!r}) must be (metric, distance)") from None
+    d_in = copy.deepcopy(d_in)  # a list of bounds could be changed later
     domain = domain_of(data, infer=True) if domain is None else domain
     for margin in margins or ():
         domain = with_margin(domain, margin)

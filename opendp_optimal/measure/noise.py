@@ -372,7 +372,7 @@ def _measurement(
     # For the curious; the package itself believes its own facts only.
     measurement.table = table
     measurement.guarantee = guarantee
-    return remember(measurement, Facts(record, guarantee.law, guarantee.event, guarantee.each))
+    return remember(measurement, Facts(record, guarantee.law, guarantee.event))
 
 
 then_optimal_noise = to_then(make_optimal_noise)

@@ -145,15 +145,8 @@ class VectorGuarantee:
         return Profile(*self.pair(distance), self, distance, self.curve(distance), _WORK)
 
     def law(self) -> Law | None:
-        """The law of noise on each number, where numbers are independent."""
-        noise = self.only
-        if noise is None or noise.table is not None or (self.space.integer and noise.grid.bits):
-            return None
-        return self.each()
-
-    def each(self) -> Law | None:
-        """The law of noise on each number by itself, where the domain fixes the length."""
-        return None if self.only is None else self.only.law(integer=self.space.integer)
+        """The law of each number's noise, where the domain fixes the length."""
+        return None if self.only is None else self.only.coordinate(integer=self.space.integer)
 
     def release(self) -> Callable[[Any], Any]:
         """The function that adds the noise to vectors of the space."""

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+import numpy as np
+
 from opendp_optimal.arrays import Integers
 from opendp_optimal.errors import SolverError
 from opendp_optimal.exact.numbers import exp_down, exp_up, float_down, float_up
-from opendp_optimal.known import Geometric, Laplace, Law
+from opendp_optimal.known import DiscreteGaussian, Geometric, Laplace, Law, Tabulated
 from opendp_optimal.measure.release import Grid
 from opendp_optimal.measure.space import Space
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
@@ -32,6 +34,7 @@ LONGEST_DOMAIN = 1 << 20
 """Longer vectors get Laplace noise or scalar tables."""
 _SPARE = 1 << 16
 """Grid steps in a lattice unit of a staircase, so that rounding up costs nothing to speak of."""
+_MOST_LISTED = 1 << 20
 _LAPLACE_STEPS = 1 << 24
 """Grid steps in the scale of Laplace noise, at least."""
 
@@ -75,16 +78,25 @@ class VectorNoise:
             return self.table.delta_at(epsilon, share)
         return pure_delta(Fraction(self.rate) * share * self.reach, epsilon)
 
-    def law(self, *, integer: bool) -> Law:
-        """The distribution of the noise on each number, in the units of the data.
+    def coordinate(self, *, integer: bool) -> Law:
+        """The law of each number's noise, in the units of the data.
 
-        :param integer: whether the data is of integers, to which the sum is rounded
+        :param integer: whether what is released is rounded to integers
         """
-        unit = float(Fraction(2) ** -self.grid.bits)
-        if self.table is not None:
-            law = self.table.coordinate_law(self.reach * unit)
+        grid = 2.0**-self.grid.bits
+        if self.table is None:
+            return Geometric(self.rate / grid) if integer else Laplace(self.rate / grid)
+        if self.table.kind == "integer":
+            return self.table.coordinate()
+        law = self.table.coordinate(self.reach * grid)
+        if isinstance(law, Tabulated):
             return law.rounded() if integer else law
-        return Geometric(self.rate) if integer and unit == 1 else Laplace(self.rate / unit)
+        reach = math.ceil(12 * law.spread) + 1
+        if not integer or reach > _MOST_LISTED:
+            return DiscreteGaussian(law.spread) if integer else law
+        return Tabulated(
+            np.diff(law.cdf(np.arange(-reach, reach + 2) - 0.5)), 1.0, law.spread, integer=True
+        )
 
     @property
     def norm(self) -> str:

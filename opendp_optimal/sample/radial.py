@@ -99,7 +99,7 @@ class DecayRadii:
 
     @cached_property
     def rate(self) -> float:
-        """Of the geometric variables that a radius is proposed as a sum of."""
+        """Of the geometric variables."""
         return float_down(self._ideal)
 
     def __call__(self, count: int, source: Source = secure_bytes) -> Integers:

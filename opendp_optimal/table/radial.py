@@ -14,7 +14,6 @@ import numpy as np
 
 from opendp_optimal.arrays import Integers
 from opendp_optimal.certify.decay import Decay, decay_delta_up, decay_loss_up, prove_decay
-from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.certify.radial import (
     UNIT_STEPS,
     Staircase,
@@ -24,13 +23,15 @@ from opendp_optimal.certify.radial import (
 from opendp_optimal.certify.radial_bound import RadialPrices, additive_bound_down
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import exp_down, exp_up, float_down, float_up
-from opendp_optimal.known.balls import BallMixture, decay_balls
+from opendp_optimal.known.coordinate import coordinate_law, decay_radii
+from opendp_optimal.known.gaussian import Gaussian as GaussianLaw
+from opendp_optimal.known.law import Law
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.problem.radial import RadialProblem
 from opendp_optimal.sample.balls import LARGEST_RADIUS, LONGEST, ball_points
 from opendp_optimal.sample.integers import gaussian_integers, smallest_rate
 from opendp_optimal.sample.radial import DecayRadii, ListedRadii, radial_vectors
-from opendp_optimal.table.base import Table
+from opendp_optimal.table.base import Table, proving
 
 __all__ = ["RadialTable"]
 
@@ -88,6 +89,7 @@ class RadialTable(Table):
     def _sizes(self) -> dict[str, Any]:
         return {"norm": self.norm, "size": self.size, "shape": self.shape}
 
+    @proving
     def verify(self) -> None:
         """Repeat all proofs from the stored data alone; raises CertificateError if one fails."""
         if type(self.upper) is not float or type(self.lower) is not float:
@@ -130,9 +132,31 @@ class RadialTable(Table):
     def mean_loss(self, loss: str | Loss) -> float:
         """The expected sum of the losses of all coordinates, l1 or l2, rounded up."""
         parsed = parse(loss)
-        if parsed.name not in ("l1", "l2"):
+        if not parsed.endless:
             raise ValueError(f"loss ({loss!r}) must be l1 or l2 for vectors")
         return float_up(self._exact_loss(int(parsed.power)))
+
+    def coordinate(self, unit: float = 1.0, part: tuple[str, int] | None = None) -> Law:
+        """The law of one number of a vector. Except for Gaussian noise, the others depend on it.
+
+        :param unit: the sensitivity, for real tables
+        :param part: norm and length of the part that the number is in, for :meth:`draw_parts`
+        """
+        law, (norm, size) = self.law, part or (self.norm, self.size)
+        if isinstance(law, Decay):
+            if law.c == 0:
+                return GaussianLaw(unit / math.sqrt(2 * law.k))
+            radii, weights = decay_radii(law.c, law.k, self.size)
+            return coordinate_law(norm, size, radii, weights, unit, whole=False)
+        stay = 1 - law.again / 2.0**62
+        # What lies beyond the list is far below all else: every so many of its balls stand for it.
+        beyond = np.unique(np.geomspace(1, 40 / stay, 200).astype(np.int64)) - 1
+        rest = np.exp(np.log1p(-stay) * beyond) if stay < 1 else np.eye(1, len(beyond))[0]
+        balls = np.concatenate([law.start + np.arange(len(law.weights)), law.end + beyond])
+        weights = np.concatenate([law.weights, law.tail * -np.diff(rest, append=0.0)])
+        whole = self.kind == "integer"
+        radii = (law.first + balls * float(law.step)) / (1 if whole else law.step)
+        return coordinate_law(norm, size, radii, weights, unit, whole=whole)
 
     @property
     def least_grid(self) -> int:
@@ -144,7 +168,6 @@ class RadialTable(Table):
         """Grid steps that a sensitivity may have at most, for real noise: it must be drawn."""
         law, largest = self.law, 1 << 42
         if isinstance(law, Staircase) or law.c > 0:
-            # Few radii are longer; one that is would be drawn again.
             far = 4.0 * (self.size + 8 * math.sqrt(self.size) + 40) / self.epsilon + 4
             largest = min(largest, int((LARGEST_RADIUS - 1) / far))
         if isinstance(law, Decay) and law.c == 0:
@@ -153,6 +176,16 @@ class RadialTable(Table):
             rate = _decaying(self.size, law, law.fine).rate
             largest = min(largest, int(0.99 * law.fine * rate / smallest_rate(pure=True)))
         return largest
+
+    def quantile(self, p: float) -> float:
+        """The least x that each number of the noise exceeds with a chance of at most ``1 - p``.
+
+        At sensitivity 1 for real tables, in units for integer tables.
+
+        :param p: in (0, 1)
+        """
+        found = self.coordinate().quantile(p)
+        return float(math.ceil(found - 1e-9)) if self.kind == "integer" else found
 
     def delta_at(self, epsilon: float, shift: float | Fraction | None = None) -> float:
         """The privacy profile: a delta that is enough for this epsilon, rounded up.
@@ -233,36 +266,6 @@ class RadialTable(Table):
         if steps % law.step:
             raise ValueError(f"reach ({reach}) must be a multiple of {law.step}")
         return _listed(law, steps // law.step)
-
-    def coordinate_law(self, unit: float = 1.0, part: tuple[str, int] | None = None) -> BallMixture:
-        """The distribution of each single number of the noise; numbers are not independent.
-
-        :param unit: the sensitivity that real noise is scaled to
-        :param part: norm and length of the part that the number is in, for :meth:`draw_parts`
-        """
-        norm, size = part or (self.norm, self.size)
-        law = self.law
-        if isinstance(law, Decay):
-            balls = decay_balls(norm, self.size, law.c, law.k)
-            return replace(balls, size=size).scaled(unit)
-        going = law.again / TOTAL
-        beyond = np.arange(math.ceil(-40 / math.log(going)) + 1.0)
-        outside = law.tail * (1 - going) * going**beyond
-        chances = np.concatenate([law.weights.astype(np.float64), outside]) / TOTAL
-        radii = law.first + (law.start + np.arange(float(len(chances)))) * law.step
-        if self.kind == "integer":
-            return BallMixture(norm, size, radii, chances, integer=True)
-        return BallMixture(norm, size, radii / law.step * unit, chances)
-
-    def quantile(self, p: float) -> float:
-        """The least x that each number of the noise exceeds with a chance of at most ``1 - p``.
-
-        At sensitivity 1 for real tables, in units for integer tables.
-
-        :param p: in (0, 1)
-        """
-        found = self.coordinate_law().quantile(p)
-        return float(math.ceil(found - 1e-9)) if self.kind == "integer" else found
 
     def sample(self, count: int) -> Any:
         """Noise at sensitivity 1 as floats (real tables), or integers (integer tables)."""

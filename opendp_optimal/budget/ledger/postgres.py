@@ -323,7 +323,9 @@ def _translated(statement: str) -> str:
     return named.replace("?", "%s")
 
 
-_PLAIN = re.compile(r"[\w.,:\[\]-]*")
+_PLAIN = re.compile(r"[\w.-]*")
+_HOST = r"(?:[\w.-]*|\[[\w.:]*\])(?::\d*)?"
+_HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*")
 
 
 def without_password(address: str) -> str:
@@ -331,19 +333,18 @@ def without_password(address: str) -> str:
 
     >>> without_password("postgresql://ann:secret@host/db?password=other")
     'postgresql://ann@host/db'
-    >>> without_password("postgresql://ann:12/secret@host/db")
+    >>> without_password("postgresql://ann:12#secret@host/db")
     'postgresql://...'
     """
     hidden = "postgresql://..."
-    if address.count("@") > 1:
-        return hidden
     try:
         parts = urlsplit(address)
         user, host = parts.username or "", parts.netloc.rpartition("@")[2]
     except ValueError:
         return hidden
-    shown = (user, host, parts.path.removeprefix("/"))
-    if not all(_PLAIN.fullmatch(part) for part in shown):
+    plain = _PLAIN.fullmatch(user) and _PLAIN.fullmatch(parts.path.removeprefix("/"))
+    # With an @ elsewhere, what looks like a host may be the beginning of a password.
+    if not plain or not _HOSTS.fullmatch(host) or address.count("@") > parts.netloc.count("@"):
         return hidden
     return f"postgresql://{user}{'@' if user else ''}{host}{parts.path}"
 
