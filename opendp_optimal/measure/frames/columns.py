@@ -116,6 +116,12 @@ class Table:
         """The columns of the answer, by name."""
         whole, above = noise.noisy(values)
         noisy = [whole[:, j] + above[:, j] for j in range(whole.shape[1])]
+        with np.errstate(all="ignore"):  # bounds may be as wide as floats are
+            return self._answered(noise, whole, above, noisy)
+
+    def _answered(
+        self, noise: TableNoise, whole: Integers, above: Floats, noisy: list[Floats]
+    ) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for one in self.asked:
             used = [noisy[j] for j in one.uses]
@@ -126,8 +132,8 @@ class Table:
                 answer = _rounded(answer, whole[:, at] + (above[:, at] >= 0.5) if plain else None)
             weights = dict(zip(one.uses, one.weights(*used), strict=True))
             within = combined_accuracy(noise, weights, ALPHA)
-            found[one.name] = answer
-            found[f"{one.name}_accuracy"] = np.minimum(within, one.limit)
+            found[one.name] = answer if one.exact else np.nan_to_num(answer)
+            found[f"{one.name}_accuracy"] = np.fmin(within, one.limit)
         return found
 
 

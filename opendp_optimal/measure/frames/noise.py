@@ -181,7 +181,8 @@ def _best(moves: Moves, price: Price, keys: int | None) -> TableNoise:
     # Columns that nobody moves are released as they are.
     found = [noise for noise in _all(moves, price, keys) if noise is not None]
     if not found:
-        raise ValueError(f"no noise is known for {moves} at {price}: people have too many rows")
+        told = "the budget is too small, or people have too many rows"
+        raise ValueError(f"no noise is known for {moves} at {price}: {told}")
     return min(found, key=lambda noise: noise.cost)
 
 
