@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from opendp.extras.polars import LazyFrameQuery
 
-from opendp_optimal.measure.frames.query import prepared
+from opendp_optimal.measure.frames.prepare import prepared
 
 dp.enable_features("contrib")
 
