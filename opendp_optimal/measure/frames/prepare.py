@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from opendp_optimal.measure import dp
-from opendp_optimal.measure.frames.columns import Table, Value, table_of
+from opendp_optimal.measure.frames.columns import Table, table_of
 from opendp_optimal.measure.frames.expressions import (
     as_expression,
     as_json,
@@ -28,6 +28,7 @@ from opendp_optimal.measure.frames.plan import Aggregate, Plan, read_plan
 from opendp_optimal.measure.frames.quantiles import quantiles_of
 from opendp_optimal.measure.frames.run import Collector
 from opendp_optimal.measure.frames.secret import SecretKeys, secret_keys
+from opendp_optimal.measure.frames.values import Value
 from opendp_optimal.measure.noise import target_of
 
 __all__ = ["prepared"]
