@@ -350,3 +350,27 @@ def _space(part: Any) -> tuple[Any, ...]:
     if isinstance(part, dp.Transformation):
         return transformation_input_domain(part), transformation_input_metric(part)
     return ()
+
+
+def price_of(
+    like: Any,
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    d_in: Any,
+    output_measure: dp.Measure | None,
+) -> tuple[Any, dp.Measure]:
+    """What OpenDP's own noise costs at a distance, and in which measure of privacy.
+
+    :param like: a ``then_`` function of noise
+    :param output_measure: that it must have, if given
+    """
+    try:
+        native = (input_domain, input_metric) >> like
+    except TypeError:
+        native = None
+    if not isinstance(native, dp.Measurement):
+        raise ValueError(f"like ({like!r}) must be a then_ function of noise, with its scale")
+    measure = spaces(native)[2]
+    if output_measure not in (None, measure):
+        raise ValueError(f"output_measure ({output_measure}) must be that of like ({measure})")
+    return native.map(d_in), measure
