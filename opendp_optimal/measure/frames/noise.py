@@ -24,7 +24,6 @@ import numpy as np
 
 from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.budget.shares import epsilon_share, share
-from opendp_optimal.certify.decay import Decay
 from opendp_optimal.certify.pair import unfolded
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.exact.numbers import float_down
@@ -34,7 +33,6 @@ from opendp_optimal.measure.guarantee import step_delta
 from opendp_optimal.measure.noise import solved_once
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
 from opendp_optimal.problem.pair import LEAST_EPSILON
-from opendp_optimal.sample.balls import LARGEST_RADIUS
 from opendp_optimal.sample.integers import gaussian_integers, laplace_integers, smallest_rate
 from opendp_optimal.search.pair import solve_pair
 from opendp_optimal.search.radial import solve_radial
@@ -255,12 +253,7 @@ def _box(moves: Moves, way: _Way) -> TableNoise | None:
 def _reach(table: RadialTable, longest: int) -> int | None:
     """Steps of noise in a move: fine, but so that radii can be drawn."""
     lattice = getattr(table.law, "step", 1)
-    far = 4.0 * (table.size + 8 * math.sqrt(table.size) + 40) / table.epsilon + 4
-    most = min(1 << 42, int((LARGEST_RADIUS - 1) / far)) // lattice * lattice
-    law = table.law
-    if isinstance(law, Decay):  # proposals are Laplace or Gaussian integers, which have limits
-        narrow = math.sqrt(law.k / smallest_rate(pure=False)) * 0.99
-        most = min(most, int(law.c / smallest_rate(pure=True) / 4 if law.c else narrow))
+    most = table.most_grid // lattice * lattice
     wanted = max(table.least_grid, longest << _SPARE)
     reach = min(-(-wanted // lattice) * lattice, most)
     return reach if reach >= max(table.least_grid, longest) else None
