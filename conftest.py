@@ -22,7 +22,7 @@ os.environ["OPENDP_OPTIMAL_CACHE"] = str(Path(__file__).parent / "build" / "test
 # every time by default; HYPOTHESIS_PROFILE=explore looks for new ones, quick for few.
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
-settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=5)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 

@@ -14,6 +14,7 @@ from opendp.extras.polars import OnceFrame
 from opendp.mod import OdometerQueryable, Queryable
 
 from opendp_optimal.budget.ledger.answers import from_bytes, to_bytes
+from opendp_optimal.budget.ledger.chain import Kind
 from opendp_optimal.budget.ledger.ledger import Ledger
 from opendp_optimal.checks import fraction
 from opendp_optimal.measure import dp
@@ -162,16 +163,22 @@ class LedgerContext(dp.Context):
             back and nothing is charged
         :param kwargs: the budget of the query: ``epsilon=``, ``delta=``, ``rho=``
         """
-        if request is None:
-            return super().query(**kwargs)
+        charged: Any = self.queryable
+        kind: Kind = charged._kind
+        price = {name: kwargs.get(name) for name in ("epsilon", "delta", "rho")}
+        kind.limit(price)  # where a limit makes sense, so does a price
         asking = copy.copy(self)
         asking._request = request
         return dp.Context.query(asking, **kwargs)
 
-    def __call__(self, query: dp.Measurement) -> Any:
-        """Charge a measurement, then run it."""
+    def __call__(self, query: dp.Measurement, *, request: str | None = None) -> Any:
+        """Charge a measurement, then run it.
+
+        :param query: any measurement on the data
+        :param request: as for :meth:`query`
+        """
         charged: Any = self.queryable
-        return charged.ask(query, self._request)
+        return charged.ask(query, self._request if request is None else request)
 
     def remaining_privacy_loss(self) -> Any:
         """What the ledger has left for the data set."""

@@ -180,7 +180,7 @@ def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
         count = min(limit, max(count + 1, math.ceil(wanted)))
     if not fixed and (best is None or best.lower <= 0):
         best = _coarser(problem, best, first, options, work)
-    if best is None or not fixed:
+    if best is None or options.cells is None:
         progress("closed form")
         best = with_closed_form(problem, best)
     if best is None:

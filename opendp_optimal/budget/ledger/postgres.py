@@ -30,8 +30,11 @@ _BEGIN = {
     False: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
 }
 """Writers take turns at one row and then see what is committed; a look sees one state."""
-_ALONE = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE"
-"""For the statement that is a transaction of its own."""
+_SESSION = (
+    "SET search_path = pg_catalog; "
+    "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE"
+)
+"""For the statement that is a transaction of its own, with functions of the server alone."""
 _UNKNOWN = "nothing is released, what was being charged may have been"
 _NO_RIGHT = ("42501", "25006")
 
@@ -87,7 +90,7 @@ class PostgresStore:
                     connect_timeout=10,
                     application_name="opendp-optimal ledger",
                 )
-                self._open.execute(f"SET {self._wait}; {_ALONE}")
+                self._open.execute(f"SET {self._wait}; {_SESSION}")
             except psycopg.Error:
                 self._drop()
             if self._open is None:  # out of the error, whose text may repeat the address

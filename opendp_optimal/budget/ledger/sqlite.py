@@ -288,7 +288,8 @@ class SqliteStore:
     def _replaced(self) -> LedgerError:
         return LedgerError(
             f"{self.address}: the file, or its -wal, -shm or -generation, was replaced or removed "
-            "while it was in use; what was charged is in the old one"
+            "while it was in use; nothing was charged. Opened again, it says whether charges are "
+            "missing"
         )
 
     def _shut(self) -> None:

@@ -138,7 +138,9 @@ class Parts:
     def _with_quantiles(self, answers: Any, frame: Any, collector: Collector) -> Any:
         groups = answers.height if self.plan.keys else 1
         for one in self.quantiles:
-            rows = collector.histogram(frame, one.bin)
+            if one.line is None:
+                one = one.bounded(collector.histogram(frame, one.power))
+            rows = collector.histogram(frame, one.cell)
             answers = answers.with_columns(one.answers(groups, rows))
         asked = [a.name for a in self.plan.aggregates if a.kind == "quantile"]
         if not asked:

@@ -23,7 +23,7 @@ CLASS_ROWS = 5_000_000
 """Rows of the data in a pass, about, where people are truncated."""
 
 
-_BIN, _GROUP, _ROWS = "\x1fbin", "\x1fgroup", "\x1frows"
+_CELL, _GROUP, _ROWS = "\x1fcell", "\x1fgroup", "\x1frows"
 
 
 @dataclass(frozen=True)
@@ -78,18 +78,18 @@ class Collector:
     def histogram(
         self, frame: Any, place: Any, *, passes: int | None = None
     ) -> tuple[Integers, Integers, Integers]:
-        """How many rows of each group are in each bin: groups, bins, numbers, in any order.
+        """How many rows of each group are in each cell: groups, cells, numbers, in any order.
 
         :param frame: the data
-        :param place: the expression for the bin of a row; rows without one are left out
+        :param place: the expression for the cell of a row; rows without one are left out
         :param passes: classes that people are divided into; by the number of rows by default
         """
         import polars as pl
 
         parts = []
         for some in self._classes(frame, passes):
-            rows = self.lazy(some).select(*self.keys, place.alias(_BIN)).drop_nulls(_BIN)
-            found = rows.group_by(*self.keys, _BIN).agg(pl.len().cast(pl.Int64).alias(_ROWS))
+            rows = self.lazy(some).select(*self.keys, place.alias(_CELL)).drop_nulls(_CELL)
+            found = rows.group_by(*self.keys, _CELL).agg(pl.len().cast(pl.Int64).alias(_ROWS))
             parts.append(found.collect(engine="streaming"))
         there = pl.concat(parts)
         if self.key_frame is None:
@@ -97,8 +97,8 @@ class Collector:
         else:
             numbered = self.key_frame.with_columns(pl.int_range(pl.len()).alias(_GROUP))
             there = there.join(numbered, on=list(self.keys), how="inner", nulls_equal=True)
-        group, bins, counts = (there[name].to_numpy() for name in (_GROUP, _BIN, _ROWS))
-        return group, bins, counts
+        group, cells, counts = (there[name].to_numpy() for name in (_GROUP, _CELL, _ROWS))
+        return group, cells, counts
 
     def _classes(self, frame: Any, passes: int | None) -> Iterator[Any]:
         """The rows of some people after those of others."""

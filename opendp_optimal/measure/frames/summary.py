@@ -10,7 +10,7 @@ from opendp_optimal.measure.frames.secret import count_accuracy
 __all__ = ["Summary"]
 
 _WITH_KEYS = "counts by key"
-_SELECTED = "selection among bins"
+_SELECTED = "selection among candidates"
 
 
 class Summary:
@@ -78,7 +78,9 @@ class Summary:
                 (one.name, one.told, noise.name, within * (1e12 if divided else 1.0), divided)
             )
         for part in self._parts.quantiles:
-            told = f"of values in [{part.line.low:g}, {part.line.high:g}], accuracy in ranks"
+            line = part.line
+            ends = "bounds that are found" if line is None else f"[{line.low:g}, {line.high:g}]"
+            told = f"of values in {ends}, accuracy in ranks"
             off = part.design.spread.tolist()
             for name, j in part.shown:
                 kind = f"{part.design.wanted[j]:g}-quantile {told}"

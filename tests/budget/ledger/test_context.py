@@ -105,13 +105,12 @@ def test_questions_that_cannot_be_told_apart_are_not_stored(ledger, context):
     space = FLOATS, dp.symmetric_distance()
     same = dp.t.make_user_transformation(*space, *space, lambda rows: rows, lambda d: d)
     count = dp.t.make_count(*space) >> dp.m.then_laplace(10.0)
-    asking = context.query(request="mine")._context
     for odd in (same >> count, count >> (lambda answer: answer + 1)):
         with pytest.raises(ValueError, match="told from others"):
-            asking(dp.c.make_approximate(odd))
+            context(dp.c.make_approximate(odd), request="mine")
     assert ledger.remaining("census")[0] == 2.0
     both = dp.c.make_approximate(dp.c.make_composition([count, count]))
-    assert asking(both) == asking(both)
+    assert context(both, request="mine") == context(both, request="mine")
     assert ledger.remaining("census")[0] == pytest.approx(1.8)
 
 
@@ -249,7 +248,6 @@ def test_a_request_that_failed_stays_failed(ledger, context, monkeypatch):
     query = dp.c.make_approximate(
         dp.t.make_count(FLOATS, dp.symmetric_distance()) >> dp.m.then_laplace(2.0)
     )
-    asking = context.query(request="key")._context
 
     def fails(*_):
         raise dp.OpenDPException("FailedFunction", "no")
@@ -257,20 +255,19 @@ def test_a_request_that_failed_stays_failed(ledger, context, monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr(ledgered, "measurement_invoke", fails)
         with pytest.raises(dp.OpenDPException, match="no"):
-            asking(query)
+            context(query, request="key")
     with pytest.raises(ValueError, match="another key"):
-        asking(query)
+        context(query, request="key")
     assert ledger.remaining("census")[0] == 1.5
 
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    asking = context.query(request="interrupted")._context
     with monkeypatch.context() as broken:
         broken.setattr(ledgered, "measurement_invoke", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            asking(query)
-    assert isinstance(asking(query), int)
+            context(query, request="interrupted")
+    assert isinstance(context(query, request="interrupted"), int)
     assert ledger.remaining("census")[0] == 1.0
 
 
@@ -292,3 +289,23 @@ def test_steps_written_over_are_not_believed(ledger, context):
     steps[0].map = lambda _: 0
     context(together)
     assert ledger.remaining("census")[0] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("price", "words"),
+    [
+        ({}, "epsilon must be given"),
+        ({"rho": 0.5}, r"rho \(0.5\) must be left out"),
+        ({"epsilon": float("nan"), "delta": 0.0}, r"epsilon \(nan\) must be finite"),
+        ({"epsilon": -1.0, "delta": 0.0}, r"epsilon \(-1.0\) must be at least 0"),
+        ({"epsilon": 0.0, "delta": 0.0}, r"epsilon \(0.0\) must be at least 2\*\*-40"),
+        ({"epsilon": 5e-324, "delta": 0.0}, r"epsilon \(5e-324\) must be at least 2\*\*-40"),
+        ({"epsilon": 1e300, "delta": 0.0}, r"epsilon \(1e\+300\) must be at most 2\*\*22"),
+        ({"epsilon": 0.5, "delta": 2.0}, r"delta \(2.0\) must be below 1"),
+    ],
+)
+@pytest.mark.parametrize("request_key", [None, "key"])
+def test_bad_prices_of_a_query(ledger, context, price, words, request_key):
+    with pytest.raises(ValueError, match=words):
+        context.query(**price, request=request_key)
+    assert ledger.remaining("census") == (2.0, 1e-6)
