@@ -64,6 +64,8 @@ _LEAST_DELTA = 1e-4
 _ATOMS, _SPARE_BITS = 3, 20
 """How often the point mass is corrected for what it takes from the last step; and a power of two:
 of delta, a staircase that is longer than it must be uses one in so many."""
+_MOST_SAMPLED = 300_000
+"""Cells of noise with a point mass at 0 where the loss is a function, which takes long to ask."""
 _ROUNDING_UNITS = 4
 """Units by which a point of a law may fall short once it is rounded."""
 _MOST_REPAIRED = 10_000_000
@@ -289,7 +291,8 @@ def _with_atom(
         for _ in range(_ATOMS):
             atom = left
             weights = whole_staircase(problem.epsilon, last, cells, top, edge, TOTAL - atom)
-            if weights is None:
+            if weights is None or (problem.loss.by_samples and len(weights) > _MOST_SAMPLED):
+                weights = None
                 break
             last = cells * int(weights[0])
             left = spare - last
