@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal_geo.maps import kept
+
 FloatArray = NDArray[np.float64]
 
 WORTH = 2.0
@@ -109,7 +111,10 @@ def density_map(
         return found
     if deviation < WORTH * bandwidth or not len(points):
         return DensityMap(found.density, found.bounds, found.answered, found.density, 0.0)
-    told, gap = _unblurred(points, bounds, cells, bandwidth, deviation, fit)
+    learnt = kept(lambda: _unblurred(points, bounds, cells, bandwidth, deviation, fit))
+    if learnt is None:
+        return found
+    told, gap = learnt
     posterior = told * len(points) / (size[0] * size[1])
     return DensityMap(found.density, found.bounds, found.answered, posterior, gap)
 
