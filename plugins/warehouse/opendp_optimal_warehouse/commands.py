@@ -241,7 +241,8 @@ def draw(frame: Any, path: str) -> None:
     :param path: of the picture
     """
     names = [name for name in frame.columns if f"{name}_accuracy" in frame.columns]
-    keys = [n for n in frame.columns if n not in names and not n.endswith("_accuracy")]
+    ends = {f"{name}{end}" for name in names for end in ("", "_accuracy", "_low", "_high")}
+    keys = [name for name in frame.columns if name not in ends]
     places = (
         [" ".join(map(str, row)) for row in frame.select(keys).iter_rows()] if keys else ["all"]
     )

@@ -3,8 +3,9 @@
 Every engine gives the same integers. Floats are compared with constants that are written as texts
 and cast, because Ibis prints float constants as decimals, with which DuckDB computes in decimals.
 Columns are cast to 64 bits first. A float becomes a whole number by constants that are powers of
-two, and the exact 0.5; the guard around 0 keeps PostgreSQL from failing on products that are too
-small for a float.
+two, and the exact 0.5; where they make numbers smaller, a guard around 0 keeps PostgreSQL from
+failing on products that are too small for a float. Texts are compared as bytes: what a database takes for equal otherwise depends on
+a column's collation, and two public keys could have a row in common.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from opendp_optimal.extend import interval
 from opendp_optimal_warehouse import expressions as e
 from opendp_optimal_warehouse.kinds import Kind, Kinds, kind_of
 
-__all__ = ["Grid", "grid_of", "kind_from", "read", "value_of"]
+__all__ = ["Grid", "bins_of", "bytes_of", "engine_of", "grid_of", "kind_from", "read", "value_of"]
 
 FIRST_DAY, LAST_DAY = datetime.date(1, 1, 1), datetime.date(9999, 12, 31)
 FIRST_TIME = datetime.datetime(1, 1, 1)
@@ -32,6 +33,7 @@ LAST_TIME = datetime.datetime(9999, 12, 31, 23, 59, 59, 999999)
 _SIGNS = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge, "+": add, "-": sub, "*": mul}
 _MOST_DIGITS = 38
 _LEAST_STEPS = 1 << 8
+_BINS = 1 << 14
 _FARTHEST = 900
 """Bounds are at most 2^900 in size."""
 MULTIPLIER, ADDEND, PRIME = 1_031_831_647 % (1 << 30), 715_225_739, (1 << 31) - 1
@@ -77,7 +79,42 @@ def read(table: Any, name: str, kind: Kind) -> Any:
         return column.cast("int64")
     if kind.name == "float":
         return column.cast("float64").nullif(real(math.nan))  # NaN equals itself in SQL
+    if kind.name == "text" and not column.type().is_binary():  # a derived one already is
+        return bytes_of(column, engine_of(table))
     return column
+
+
+@ibis.udf.scalar.builtin(name="encode")  # type: ignore[untyped-decorator]
+def _encode(text: str) -> bytes:  # type: ignore[empty-body]
+    """DuckDB's."""
+
+
+@ibis.udf.scalar.builtin(name="encode")  # type: ignore[untyped-decorator]
+def _encode_as(text: str, encoding: str) -> bytes:  # type: ignore[empty-body]
+    """Spark's."""
+
+
+@ibis.udf.scalar.builtin(name="convert_to")  # type: ignore[untyped-decorator]
+def _convert_to(text: str, encoding: str) -> bytes:  # type: ignore[empty-body]
+    """PostgreSQL's."""
+
+
+def engine_of(table: Any) -> str:
+    """The name of the engine that a table is on."""
+    return str(table.get_backend().name)
+
+
+def bytes_of(text: Any, engine: str) -> Any:
+    """A text as the bytes of its UTF-8.
+
+    :param text: of Ibis
+    :param engine: its name
+    """
+    if engine == "postgres":
+        return _convert_to(text.cast("string"), "UTF8")
+    if engine == "pyspark":
+        return _encode_as(text.cast("string"), "UTF-8")
+    return _encode(text.cast("string"))
 
 
 def real(number: float) -> Any:
@@ -137,14 +174,16 @@ def _(x: Any, columns: Values, kinds: Kinds) -> Any:
 @_value.register(e.IsIn)
 def _(x: Any, columns: Values, kinds: Kinds) -> Any:
     kind = kind_of(x.of, kinds)
-    return _value(x.of, columns, kinds).isin([constant(value, kind) for value in x.values])
+    value = _value(x.of, columns, kinds)
+    engine = engine_of(value)
+    return value.isin([constant(one, kind, engine) for one in x.values])
 
 
 @_value.register(e.Lookup)
 def _(x: Any, columns: Values, kinds: Kinds) -> Any:
     value, kind = _value(x.of, columns, kinds), kind_of(x.of, kinds)
-    pairs = zip(x.keys, x.values, strict=True)
-    found = [(value == constant(key, kind), whole(number)) for key, number in pairs]
+    pairs, engine = zip(x.keys, x.values, strict=True), engine_of(value)
+    found = [(value == constant(key, kind, engine), whole(number)) for key, number in pairs]
     return ibis.cases(*found, else_=ibis.null("int64"))
 
 
@@ -166,7 +205,7 @@ def _(x: Any, columns: Values, kinds: Kinds) -> Any:
 def _(x: Any, columns: Values, kinds: Kinds) -> Any:
     left = _value(x.left, columns, kinds)
     if isinstance(x.right, e.Constant):
-        right = constant(x.right.value, kind_of(x.left, kinds))
+        right = constant(x.right.value, kind_of(x.left, kinds), engine_of(left))
     else:
         right = _value(x.right, columns, kinds)
     return _SIGNS[x.sign](left, right)
@@ -207,12 +246,15 @@ def _(x: Any, columns: Values, kinds: Kinds) -> Any:
     return (divisible // whole(x.by)).cast("int64") + whole(down)
 
 
-def constant(value: Any, kind: Kind) -> Any:
+def constant(value: Any, kind: Kind, engine: str = "") -> Any:
     """A constant that is compared with a column.
 
     :param value: of Python
     :param kind: of the column
+    :param engine: its name; for texts
     """
+    if kind.name == "text":
+        return bytes_of(ibis.literal(value), engine)
     if kind.name == "float":
         return real(value)
     if kind.name == "whole":
@@ -267,8 +309,10 @@ class Grid:
             return ibis.ifelse(value.isnull(), ibis.null("int64"), placed)
         if kind.name != "float":
             value = value.cast("float64")
-        small = math.ldexp(1.0, -self.bits - 2)
-        near = ibis.ifelse(value.abs() < real(small), real(0.0), value)
+        near = value
+        if self.bits < 0:
+            small = math.ldexp(1.0, -self.bits - 2)
+            near = ibis.ifelse(value.abs() < real(small), real(0.0), value)
         shifted = near * real(math.ldexp(1.0, self.bits)) - real(0.5)
         placed = ibis.greatest(ibis.least(shifted.ceil().cast("int64"), high), low)
         # Beyond the bounds nothing is multiplied; their places are floats exactly.
@@ -305,6 +349,22 @@ def grid_of(name: str, bounds: Any, steps: int, within: Any = None) -> Grid:
     if grid.width < (_LEAST_STEPS if within is None else 1):
         raise ValueError(f"{name} ({bounds!r}) must be farther apart, for their size")
     return grid
+
+
+def bins_of(name: str, bounds: Any, kind: Kind) -> Grid:
+    """Bins for quantiles: 2^14 at most, and no finer than whole numbers are.
+
+    :param name: what to call the bounds in the message
+    :param bounds: the lowest and the highest value
+    :param kind: of the column
+    """
+    low, high = _bounds(name, bounds)
+    if kind.name == "float" or high - low > _BINS:
+        return grid_of(name, bounds, _BINS)
+    reach = max(1, math.ceil(max(abs(low), abs(high)))).bit_length()
+    if reach > 51 or _placed(low, 0) >= _placed(high, 0):
+        raise ValueError(f"{name} ({bounds!r}) must hold whole numbers below 2^51 in size")
+    return Grid(0, reach, _placed(low, 0), _placed(high, 0))
 
 
 def _placed(value: Fraction, bits: int) -> int:
