@@ -20,6 +20,7 @@ from opendp_optimal_warehouse.engine import (
     bytes_of,
     engine_of,
     hashed,
+    read_number,
     value_of,
     whole,
 )
@@ -72,17 +73,20 @@ def whole_rows(table: Any, person: str | None, columns: Mapping[str, Any], layou
     :param columns: values of Ibis by name, as they are computed with
     :param layout: of the release
     """
+    if person is not None:
+        table = table.filter(table[person].notnull())
     chosen: dict[str, Any] = {}
-    for at, m in enumerate(layout.columns):
-        chosen[value_name(at)] = m.grid.place(columns[m.name], m.kind) - whole(m.grid.low)
-    for at, cut in enumerate(layout.cuts):
-        chosen[bin_name(at)] = cut.grid.place(columns[cut.name], cut.kind) - whole(cut.grid.low)
+    for name, one in [
+        *((value_name(at), m) for at, m in enumerate(layout.columns)),
+        *((bin_name(at), cut) for at, cut in enumerate(layout.cuts)),
+    ]:
+        number = read_number(table, columns, one.name, one.kind)
+        chosen[name] = one.grid.place(number, one.kind) - whole(one.grid.low)
     for at, key in enumerate(layout.keys):
         value = columns[key.name]
         days = layout.raw and key.kind.name == "date"
         chosen[f"key{at}"] = _day(value, key.kind) if days else value
     if person is not None:
-        table = table.filter(table[person].notnull())
         who = table[person]
         numeric = who.type().is_integer()
         chosen[PERSON] = who.cast("int64") if numeric else bytes_of(who, engine_of(table))
@@ -202,12 +206,10 @@ def few_groups(rows: Any, person: Kind, layout: Layout) -> Any:
     :param person: kind of the column that says who
     :param layout: of the release
     """
-    numbers, ties = _group_order(rows, layout, some=True)
-    order = [hashed([_mark(rows[PERSON], person), *numbers]), *ties]
-    place = ibis.dense_rank().over(ibis.window(group_by=rows[PERSON], order_by=order)) + 1
-    ranked = rows.mutate(rank=place)
-    kept = ranked.filter(ranked["rank"].between(1, layout.groups))
-    return kept.drop("rank")
+    marked = _marked(rows, person, _group_order(rows, layout, some=True)[0])
+    window = _window(marked, _group_order(marked, layout, some=True)[1])
+    ranked = marked.mutate(rank=ibis.dense_rank().over(window) + 1)
+    return ranked.filter(ranked["rank"].between(1, layout.groups)).select(rows.columns)
 
 
 def few_rows(rows: Any, person: Kind, layout: Layout) -> Any:
@@ -217,13 +219,22 @@ def few_rows(rows: Any, person: Kind, layout: Layout) -> Any:
     :param person: kind of the column that says who
     :param layout: of the release
     """
-    numbers, ties = _group_order(rows, layout, some=False)
-    used = _used(rows, layout)
-    order = [hashed([_mark(rows[PERSON], person), *numbers, *used]), *ties, *used]
-    place = ibis.row_number().over(ibis.window(group_by=rows[PERSON], order_by=order)) + 1
-    ranked = rows.mutate(rank=place)
-    kept = ranked.filter(ranked["rank"].between(1, layout.rows))
-    return kept.drop("rank")
+    groups = _group_order(rows, layout, some=False)[0]
+    marked = _marked(rows, person, [*groups, *_used(rows, layout)])
+    ties = [*_group_order(marked, layout, some=False)[1], *_used(marked, layout)]
+    ranked = marked.mutate(rank=ibis.row_number().over(_window(marked, ties)) + 1)
+    return ranked.filter(ranked["rank"].between(1, layout.rows)).select(rows.columns)
+
+
+def _marked(rows: Any, person: Kind, numbers: list[Any]) -> Any:
+    """The rows with the number that they are put in order by."""
+    return rows.mutate(hash=hashed(_mark(rows[PERSON], person), numbers))
+
+
+def _window(marked: Any, ties: list[Any]) -> Any:
+    """The rows of each person in order."""
+    square = marked["hash"] * marked["hash"] % whole(PRIME)
+    return ibis.window(group_by=marked[PERSON], order_by=[square, *ties])
 
 
 def clip_people(rows: Any, layout: Layout) -> Any:

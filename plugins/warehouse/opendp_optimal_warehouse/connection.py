@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -115,6 +116,9 @@ class Warehouse:
             raise ValueError(f"table ({table!r}) must be the name of a table")
         if self._folder is not None:
             files = _files(self._folder, table)
+            if self._backend.name == "pyspark":  # which takes one path, of a folder or a file
+                parts = self._folder / table
+                files = str(parts) if parts.is_dir() else files[0]
             return lambda: quietly(
                 f"the files of {table!r} could not be read as Parquet",
                 lambda: self._backend.read_parquet(files),
@@ -263,7 +267,7 @@ def _spark(path: Path, settings: dict[str, Any]) -> Warehouse:
     if not path.is_dir():
         raise WarehouseError(f"there is no folder {str(path)!r}")
     try:
-        from pyspark.sql import SparkSession
+        from pyspark.sql import SparkSession  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         raise WarehouseError(
             "Spark is not installed: pip install opendp-optimal-warehouse[spark], and Java 17"
@@ -274,7 +278,10 @@ def _spark(path: Path, settings: dict[str, Any]) -> Warehouse:
         builder = builder.master(settings.pop("master", "local[*]"))
         for name, value in settings.items():
             builder = builder.config(name, value)
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF")  # what it says may quote a cell
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+        return session
 
     session = quietly("Spark did not start: it needs Java 17", start)
     return Warehouse(_spark_backend(session), f"spark:///{path}", path)

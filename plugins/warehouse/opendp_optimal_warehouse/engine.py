@@ -4,8 +4,9 @@ Every engine gives the same integers. Floats are compared with constants that ar
 and cast, because Ibis prints float constants as decimals, with which DuckDB computes in decimals.
 Columns are cast to 64 bits first. A float becomes a whole number by constants that are powers of
 two, and the exact 0.5; where they make numbers smaller, a guard around 0 keeps PostgreSQL from
-failing on products that are too small for a float. Texts are compared as bytes: what a database takes for equal otherwise depends on
-a column's collation, and two public keys could have a row in common.
+failing on products that are too small for a float. Texts are compared as bytes: what a database
+takes for equal otherwise depends on a column's collation, and two public keys could have a row in
+common.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ _FARTHEST = 900
 """Bounds are at most 2^900 in size."""
 MULTIPLIER, ADDEND, PRIME = 1_031_831_647 % (1 << 30), 715_225_739, (1 << 31) - 1
 """Of the hash: products of numbers below 2^32 and 2^30 stay below 2^62."""
+
+
+Values = Mapping[str, Any]
 
 
 def kind_from(dtype: Any) -> Kind | None:
@@ -117,18 +121,26 @@ def bytes_of(text: Any, engine: str) -> Any:
     return _encode(text.cast("string"))
 
 
+def read_number(table: Any, columns: Values, name: str, kind: Kind) -> Any:
+    """A column that becomes a place in a grid, where NaN is missing anyway.
+
+    :param table: of Ibis
+    :param columns: its values as they are computed with
+    :param name: of the column
+    :param kind: of the column
+    """
+    return table[name].cast("float64") if kind.name == "float" else columns[name]
+
+
 def real(number: float) -> Any:
     """A float constant, the same on every engine."""
-    text = "NaN" if math.isnan(number) else repr(float(number))
+    text = {"nan": "NaN", "inf": "Infinity"}.get(repr(float(number)), repr(float(number)))
     return ibis.literal(text).cast("float64")
 
 
 def whole(number: int) -> Any:
     """A constant of 64 bits; PostgreSQL would compute with 32, and fail on a large row."""
     return ibis.literal(str(number)).cast("int64")
-
-
-Values = Mapping[str, Any]
 
 
 def value_of(expression: e.Expression, columns: Values, kinds: Kinds) -> Any:
@@ -315,13 +327,14 @@ class Grid:
             near = ibis.ifelse(value.abs() < real(small), real(0.0), value)
         shifted = near * real(math.ldexp(1.0, self.bits)) - real(0.5)
         placed = ibis.greatest(ibis.least(shifted.ceil().cast("int64"), high), low)
-        # Beyond the bounds nothing is multiplied; their places are floats exactly.
+        # Beyond the bounds nothing is multiplied; their places are floats exactly. NaN is above
+        # everything in every engine: it is left over, as null is.
         ends = [math.ldexp(float(end), -self.bits) for end in (self.low, self.high)]
         return ibis.cases(
-            (value.isnull(), ibis.null("int64")),
-            (value >= real(ends[1]), high),
             (value <= real(ends[0]), low),
-            else_=placed,
+            (value < real(ends[1]), placed),
+            (value <= real(math.inf), high),
+            else_=ibis.null("int64"),
         )
 
 
@@ -377,13 +390,19 @@ def _bounds(name: str, bounds: Any) -> tuple[Fraction, Fraction]:
     return interval(*bounds, names=(f"{name}[0]", f"{name}[1]"))
 
 
-def hashed(numbers: Sequence[Any]) -> Any:
-    """A hash below 2^31 of whole numbers in [0, 2^32 - 2^31), the same on every engine.
+def hashed(person: Any, numbers: Sequence[Any]) -> Any:
+    """A number below 2^31 whose square is a hash of numbers in [0, 2^31), on every engine the same.
 
+    Multiplied by a number of the person's own, and then squared: an order that is the same for everybody
+    but for a shift, or linear in anything, would choose some rows more often than others.
+
+    :param person: a number of the person
     :param numbers: of Ibis
     """
-    return reduce(
-        lambda h, c: ((h + c) * whole(MULTIPLIER) + whole(ADDEND)) % whole(PRIME),
-        numbers,
-        whole(ADDEND),
-    )
+    row = reduce(_mixed, numbers, whole(ADDEND))
+    own = _mixed(whole(ADDEND), person) % whole(PRIME - 1) + whole(1)
+    return (row + whole(1)) * own % whole(PRIME)
+
+
+def _mixed(h: Any, number: Any) -> Any:
+    return ((h + number) * whole(MULTIPLIER) + whole(ADDEND)) % whole(PRIME)

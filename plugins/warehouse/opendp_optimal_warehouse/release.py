@@ -148,8 +148,8 @@ class Release:
             ranks = ", ".join(f"{off:.3g}" for off in design.spread)
             lines.append(
                 f"quantiles  of {cut.name} in [{cut.bounds[0]:g}, {cut.bounds[1]:g}], "
-                f"{cut.grid.width + 1} bins: a row moves one by 1; about 95 % of the time ranks are "
-                f"off by at most {ranks}"
+                f"{cut.grid.width + 1} bins: a row moves one by 1; about 95 % of the time ranks "
+                f"are off by at most {ranks}"
             )
         return "\n".join([*lines, "", self.sql])
 

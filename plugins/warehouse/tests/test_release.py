@@ -178,6 +178,17 @@ def test_what_a_database_says_is_not_repeated(tmp_path, ledger):
     assert ledger.remaining("census")[0] == 99.0
 
 
+@pytest.mark.parametrize("keys", [["Bern", "Basel", "Chur"], None])
+def test_rows_are_chosen_evenly(people, keys):
+    """Everybody has a row in each of three towns: one is kept, each as often as the others."""
+    layout = people.rows_per_person(1).by("town", keys=keys).layout(count=True)
+    chain = rows_of(people.rows_per_person(1).by("town", keys=keys), layout)
+    found = make_tally(chain.output_domain, chain.output_metric)(chain(people.source))
+    assert found.totals.sum() == 4000
+    # Five standard deviations of a binomial.
+    assert np.abs(found.totals - 4000 / 3).max() < 5 * np.sqrt(4000 * 2 / 9)
+
+
 def test_threads_share_a_connection(people, ledger):
     asked = people.rows_per_person(1)
     with ThreadPoolExecutor(4) as pool:

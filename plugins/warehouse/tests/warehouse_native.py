@@ -87,12 +87,16 @@ def place(grid, inner, kind):
     return placed - grid.low
 
 
-def hashed(numbers):
-    """The hash of the theory."""
-    h = pl.lit(715_225_739, pl.Int64)
-    for number in numbers:
-        h = ((h + number) * 1_031_831_647 + 715_225_739) % PRIME
-    return h
+def hashed(person, numbers):
+    """The hash that rows are put in order by."""
+
+    def mixed(h, number):
+        return ((h + number) * 1_031_831_647 + 715_225_739) % PRIME
+
+    row = reduce(mixed, numbers, pl.lit(715_225_739, pl.Int64))
+    own = mixed(pl.lit(715_225_739, pl.Int64), person) % (PRIME - 1) + 1
+    both = (row + 1) * own % PRIME
+    return both * both % PRIME
 
 
 def digest(text):
@@ -179,7 +183,7 @@ def groups(frame, kinds, person, plan, layout):
         )
         if layout.groups is not None:
             frame = frame.with_columns(
-                hashed([pl.col("salt"), *(pl.col(f"m{n}") for n in some)]).alias("h")
+                hashed(pl.col("salt"), [pl.col(f"m{n}") for n in some]).alias("h")
             )
             frame = frame.with_columns(pl.struct("h", *some).rank("dense").over(person).alias("r"))
             frame = frame.filter(pl.col("r") <= layout.groups)
@@ -187,7 +191,7 @@ def groups(frame, kinds, person, plan, layout):
             used = [pl.col(n).fill_null(m.grid.width + 1) for n, _, m in placed]
             shown = [*(pl.col(f"m{n}") for n in by), *used]
             filled = [c.alias(f"f{i}") for i, c in enumerate(used)]
-            frame = frame.with_columns(hashed([pl.col("salt"), *shown]).alias("h"), *filled)
+            frame = frame.with_columns(hashed(pl.col("salt"), shown).alias("h"), *filled)
             frame = frame.sort(person, "h", *by, *[f"f{i}" for i in range(len(used))])
             frame = frame.group_by(person, maintain_order=True).head(layout.rows)
         else:
