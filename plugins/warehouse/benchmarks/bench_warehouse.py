@@ -26,7 +26,7 @@ from opendp_optimal.budget import open_ledger
 from opendp_optimal_warehouse import connect
 from opendp_optimal_warehouse.answers import frame_of
 from opendp_optimal_warehouse.counted import counted
-from opendp_optimal_warehouse.engine import ADDEND, MULTIPLIER, PRIME
+from opendp_optimal_warehouse.grids import ADDEND, MULTIPLIER, PRIME
 
 GROUPS = 1000
 PLAIN = "SELECT place, COUNT(*), SUM(LEAST(GREATEST(x, 0), 100)) FROM rows GROUP BY place"
@@ -113,7 +113,7 @@ def windowed(bits: int, per_person: int) -> str:
         ) AS n FROM (
             SELECT *, ({row} + 1) * ({own}) % {PRIME} AS hash FROM (
                 SELECT pid, place, x,
-                CAST(CEIL(LEAST(GREATEST(x, 0), 100) * {2.0**bits}::DOUBLE - 0.5) AS BIGINT) AS value
+                CEIL(LEAST(GREATEST(x, 0), 100) * {2.0**bits}::DOUBLE - 0.5)::BIGINT AS value
                 FROM rows
             )
         )

@@ -15,16 +15,10 @@ from typing import Any
 
 import ibis
 
-from opendp_optimal_warehouse.engine import (
-    PRIME,
-    bytes_of,
-    engine_of,
-    hashed,
-    read_number,
-    value_of,
-    whole,
-)
+from opendp_optimal_warehouse.constants import whole
+from opendp_optimal_warehouse.engine import bytes_of, engine_of, read_number, value_of
 from opendp_optimal_warehouse.expressions import Column, Part
+from opendp_optimal_warehouse.grids import PRIME, hashed
 from opendp_optimal_warehouse.kinds import Kind
 from opendp_optimal_warehouse.layout import Key, Layout
 from opendp_optimal_warehouse.public import listed
@@ -76,10 +70,11 @@ def whole_rows(table: Any, person: str | None, columns: Mapping[str, Any], layou
     if person is not None:
         table = table.filter(table[person].notnull())
     chosen: dict[str, Any] = {}
-    for name, one in [
+    asked: list[tuple[str, Any]] = [
         *((value_name(at), m) for at, m in enumerate(layout.columns)),
         *((bin_name(at), cut) for at, cut in enumerate(layout.cuts)),
-    ]:
+    ]
+    for name, one in asked:
         number = read_number(table, columns, one.name, one.kind)
         chosen[name] = one.grid.place(number, one.kind) - whole(one.grid.low)
     for at, key in enumerate(layout.keys):

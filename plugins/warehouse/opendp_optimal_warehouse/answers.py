@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from opendp_optimal.extend import Line, TableNoise, combined_accuracy, count_accuracy
 from opendp_optimal_warehouse.counted import Counted, as_shown
 from opendp_optimal_warehouse.designs import Designs
-from opendp_optimal_warehouse.engine import Grid
+from opendp_optimal_warehouse.grids import Grid
 from opendp_optimal_warehouse.layout import Cut, Layout
 
 __all__ = ["frame_of"]
@@ -80,7 +80,7 @@ def _series(
     low, high = values - accuracy, values + accuracy
     if ends is not None:
         low, high = np.clip(low, *ends), np.clip(high, *ends)
-    sides = {"": values, "_accuracy": accuracy, "_low": low, "_high": high}
+    sides = {"": values, "_accuracy": accuracy, "_lower": low, "_upper": high}
     return [pl.Series(f"{name}{side}", told) for side, told in sides.items()]
 
 
@@ -144,7 +144,7 @@ def _quantiles(cut: Cut, design: Any, histogram: Any, groups: Any) -> list[Any]:
         told[at] = np.clip(np.array([answer.values, answer.low, answer.high]).T, *cut.bounds)
     found = []
     for at, p in enumerate(cut.wanted):
-        for side, end in enumerate(("", "_low", "_high")):
+        for side, end in enumerate(("", "_lower", "_upper")):
             values = np.rint(told[:, at, side]).astype(np.int64) if whole else told[:, at, side]
             found.append(pl.Series(f"{cut.name}_{p!r}{end}", values))
     return found

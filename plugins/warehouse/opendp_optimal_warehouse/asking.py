@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 from opendp_optimal_warehouse.errors import quietly
@@ -14,20 +15,43 @@ __all__ = ["ask_all", "turn_of", "watched"]
 
 _EVERY = 0.1
 """Seconds between looks at an engine that works."""
-_tick: ContextVar[Callable[[], None] | None] = ContextVar("_tick", default=None)
+_JOBS = "opendp-optimal-warehouse"
+
+
+@dataclass
+class Watch:
+    """Who waits for an engine.
+
+    :param tick: called again and again meanwhile
+    :param interrupted: what ended the wait, Ctrl-C for one
+    """
+
+    tick: Callable[[], None] | None = None
+    interrupted: BaseException | None = None
+
+
+_watch: ContextVar[Watch | None] = ContextVar("_watch", default=None)
 
 
 @contextmanager
 def watched(tick: Callable[[], None] | None) -> Iterator[None]:
-    """Call a function again and again while an engine works.
+    """Call a function again and again while an engine works; raise what interrupts it afterwards.
+
+    Not from where it happens: OpenDP is on the way, whose library may swallow it.
 
     :param tick: takes nothing
     """
-    token = _tick.set(tick)
+    watch = Watch(tick)
+    token = _watch.set(watch)
     try:
         yield
+    except Exception:
+        if watch.interrupted is None:
+            raise
     finally:
-        _tick.reset(token)
+        _watch.reset(token)
+    if watch.interrupted is not None:
+        raise watch.interrupted.with_traceback(None)
 
 
 def turn_of(backend: Any) -> threading.Lock:
@@ -58,45 +82,46 @@ def ask_all(queries: list[Any]) -> list[Any]:
 
 def _stoppable(backend: Any, work: Callable[[], None]) -> None:
     """Work in another thread; whatever interrupts the wait stops the engine, too."""
-    failed: list[BaseException] = []
+    done, failed = threading.Event(), threading.Event()
 
     def run() -> None:
         try:
             if backend.name == "pyspark":
-                backend._session.sparkContext.setJobGroup(_group(), "warehouse", True)
+                backend._session.sparkContext.setJobGroup(_JOBS, "warehouse", True)
             work()
-        except BaseException as error:
-            failed.append(error)
+        except BaseException:  # nothing keeps what was raised
+            failed.set()
+        finally:
+            done.set()
 
+    watch = _watch.get()
     worker = threading.Thread(target=run, daemon=True)
-    worker.start()
-    tick = _tick.get()
     try:
-        while worker.is_alive():
-            worker.join(_EVERY)
-            if tick is not None:
-                tick()
-    except BaseException:
-        _stop(backend, worker)
-        raise
-    if failed:
+        worker.start()
+        while not done.wait(_EVERY):  # not for the thread: Ctrl-C in a join takes it for ended
+            if watch is not None and watch.tick is not None:
+                watch.tick()
+    except BaseException as error:
+        if worker.ident is not None:
+            _stop(backend, done)
+        if watch is None:
+            raise
+        watch.interrupted = error
+        failed.set()
+    if failed.is_set():
         raise RuntimeError("the engine failed")
 
 
-def _group() -> str:
-    return f"warehouse-{threading.get_ident()}"
-
-
-def _stop(backend: Any, worker: threading.Thread) -> None:
+def _stop(backend: Any, done: threading.Event) -> None:
     """Stop what the engine does, until it has."""
-    while worker.is_alive():
+    while not done.is_set():
         if backend.name == "duckdb":
             backend.con.interrupt()
         elif backend.name == "postgres":
             backend.con.cancel_safe()
         else:
-            backend._session.sparkContext.cancelJobGroup(f"warehouse-{worker.ident}")
-        worker.join(_EVERY)
+            backend._session.sparkContext.cancelJobGroup(_JOBS)
+        done.wait(_EVERY)
 
 
 @contextmanager

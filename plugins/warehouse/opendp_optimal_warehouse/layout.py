@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opendp_optimal.extend import Moves
-from opendp_optimal_warehouse.engine import Grid
+from opendp_optimal_warehouse.grids import Grid
 from opendp_optimal_warehouse.kinds import Kind
 
 __all__ = ["Cut", "Key", "Layout", "Measured", "Total"]

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import Any
 
 from opendp.mod import Domain, Metric, Transformation
 
 from opendp_optimal.budget import Ledger
-from opendp_optimal.extend import design_quantiles, whole
+from opendp_optimal.extend import whole
+from opendp_optimal_warehouse.asked import (
+    check_answers,
+    cut_of,
+    key_of,
+    measured_of,
+    secret_key,
+)
 from opendp_optimal_warehouse.asking import turn_of
-from opendp_optimal_warehouse.engine import bins_of, grid_of
 from opendp_optimal_warehouse.errors import WarehouseError
-from opendp_optimal_warehouse.expressions import Expression, col, constants
-from opendp_optimal_warehouse.kinds import Kind, check_constants, kind_of
-from opendp_optimal_warehouse.layout import MOST_GROUPS, Cut, Key, Layout, Measured
+from opendp_optimal_warehouse.expressions import Expression
+from opendp_optimal_warehouse.kinds import Kind
+from opendp_optimal_warehouse.layout import MOST_GROUPS, Key, Layout
 from opendp_optimal_warehouse.public import Public, public_frame
 from opendp_optimal_warehouse.release import Release
 from opendp_optimal_warehouse.steps import (
@@ -32,8 +37,6 @@ from opendp_optimal_warehouse.steps import (
 __all__ = ["Table"]
 
 MOST_ROWS = 1024
-STEPS = 1 << 20
-"""Whole numbers in the range of a column."""
 _MOST_COLUMNS = 100
 Bounds = Mapping[str, Any]
 
@@ -125,11 +128,11 @@ class Table:
             raise ValueError(f"names ({names!r}) must be different columns, at least one")
         kinds = self.kinds
         if keys is None:
-            return replace(self, _keys=tuple(_secret_key(name, kinds) for name in names))
+            return replace(self, _keys=tuple(secret_key(name, kinds) for name in names))
         lists = keys if isinstance(keys, Mapping) else {names[0]: keys}
         if set(lists) != set(names):
             raise ValueError(f"keys must have a list for each of {', '.join(names)}")
-        made = tuple(_key(name, lists[name], kinds) for name in names)
+        made = tuple(key_of(name, lists[name], kinds) for name in names)
         size = Layout(made, (), True, True, 1, None).size or 0
         if size > MOST_GROUPS:
             raise ValueError(f"keys ({size} groups) must make at most {MOST_GROUPS} groups")
@@ -217,8 +220,8 @@ class Table:
             back and nothing is charged
         :param progress: called again and again while the database works
         :returns: a Polars frame: the keys, and for each answer its value, ``<name>_accuracy``,
-            which the noise stays within with a chance of 95 %, and the interval from ``<name>_low``
-            to ``<name>_high``
+            which the noise stays within with a chance of 95 %, and the interval that follows,
+            ``<name>_lower`` to ``<name>_upper``
         """
         prepared = self.prepare(
             people=people,
@@ -310,7 +313,7 @@ class Table:
             raise ValueError("count needs clip_per_person(rows=...)")
         names = list(dict.fromkeys([*sums, *means, *variances]))
         columns = tuple(
-            _measured(name, kinds, asked, None if clip is None else clip[0]) for name in names
+            measured_of(name, kinds, asked, None if clip is None else clip[0]) for name in names
         )
         made = Layout(
             self._keys,
@@ -321,10 +324,10 @@ class Table:
             self._groups,
             self._checked_groups(),
             None if clip is None or not count else clip[1],
-            tuple(_cut(name, cuts[name], kinds) for name in cuts),
+            tuple(cut_of(name, cuts[name], kinds) for name in cuts),
             self.columns.person is None,
         )
-        _check_answers(made)
+        check_answers(made)
         if rows is None and (made.person_groups is None or made.person_groups > MOST_ROWS):
             raise ValueError("say how many groups_per_person, among all columns of by(...)")
         return made
@@ -337,72 +340,3 @@ class Table:
         if unknown or not names:
             raise ValueError(f"groups_per_person needs columns of by(...), not {unknown}")
         return self._group_keys or tuple(names)
-
-
-def _secret_key(name: str, kinds: Mapping[str, Kind]) -> Key:
-    kind = kind_of(col(name), kinds)
-    if not kind.listable:
-        raise ValueError(f"names ({name!r}) must be no column of kind {kind.name}")
-    return Key(name, kind)
-
-
-def _cut(name: str, asked: Any, kinds: Mapping[str, Kind]) -> Cut:
-    kind = _number_kind(name, kinds)
-    if not isinstance(asked, tuple | list) or len(asked) != 3:
-        raise ValueError(f"quantiles[{name!r}] ({asked!r}) must be (low, high, [probabilities])")
-    low, high, wanted = asked
-    design = design_quantiles(wanted, Fraction(1))  # for its checks
-    grid = bins_of(f"quantiles[{name!r}]", (low, high), kind)
-    return Cut(name, kind, grid, (float(low), float(high)), design.wanted)
-
-
-def _check_answers(layout: Layout) -> None:
-    """Every column of the answer has a name of its own."""
-    found = [key.name for key in layout.keys]
-    found += ["people"] * layout.people + ["count"] * layout.count
-    for column in layout.columns:
-        flags = {"sum": column.total, "mean": column.mean, "variance": column.spread}
-        found += [f"{column.name}_{what}" for what, asked in flags.items() if asked]
-    ends = ("", "_accuracy", "_low", "_high")
-    told = found[: len(layout.keys)]
-    told += [f"{name}{end}" for name in found[len(layout.keys) :] for end in ends]
-    told += [f"{c.name}_{p!r}{end}" for c in layout.cuts for p in c.wanted for end in ends]
-    twice = sorted({name for name in told if told.count(name) > 1})
-    if twice:
-        raise ValueError(
-            f"the answer would have two columns {twice[0]!r}: derive one with a new name"
-        )
-
-
-def _number_kind(name: str, kinds: Mapping[str, Kind]) -> Kind:
-    kind = kind_of(col(name), kinds)
-    if kind.name not in ("whole", "float", "boolean"):
-        raise ValueError(f"column ({name!r}) must hold numbers, not {kind.name}")
-    return kind
-
-
-def _key(name: str, values: Any, kinds: Mapping[str, Kind]) -> Key:
-    kind = kind_of(col(name), kinds)
-    found = check_constants("keys", constants("keys", values), kind)
-    if len(set(found)) != len(found):
-        raise ValueError(f"keys of {name} must be different from each other")
-    return Key(name, kind, found)
-
-
-def _measured(
-    name: str, kinds: Mapping[str, Kind], asked: Mapping[str, Bounds], clip: Bounds | None
-) -> Measured:
-    kind = _number_kind(name, kinds)
-    given = {what: bounds[name] for what, bounds in asked.items() if name in bounds}
-    if len({repr(tuple(b) if isinstance(b, list) else b) for b in given.values()}) > 1:
-        raise ValueError(f"bounds of {name} must be the same in {' and '.join(given)}")
-    what, bounds = next(iter(given.items()))
-    told = f"{what}[{name!r}]"
-    flags = "means" in given, "sums" in given, "variances" in given
-    if clip is None:
-        return Measured(name, kind, grid_of(told, bounds, STEPS), *flags)
-    if name not in clip:
-        raise ValueError(f"clip_per_person(sum=...) must have bounds for {name!r}")
-    person = grid_of(f"sum[{name!r}]", clip[name], STEPS)
-    row = grid_of(told, bounds, STEPS, within=clip[name])
-    return Measured(name, kind, row, *flags, person)

@@ -10,7 +10,7 @@ from warehouse_plans import plans
 from warehouse_rows import hostile_rows, into_duckdb
 
 from opendp_optimal.budget import open_ledger
-from opendp_optimal_warehouse import aggregate, col, connect, engine
+from opendp_optimal_warehouse import aggregate, col, connect, grids
 from opendp_optimal_warehouse.release import rows_of
 from opendp_optimal_warehouse.steps import make_tally
 
@@ -124,7 +124,7 @@ def test_clamping_before_rounding_is_caught(house, monkeypatch):
 
     plan = OneWay(col("income") >= 100, sums={"income": (0, 100)})
     assert not any(exceeded(*pair) for pair in _pairs(house.moves(plan)))
-    monkeypatch.setattr(engine.Grid, "place", place)
+    monkeypatch.setattr(grids.Grid, "place", place)
     layout, moves = house.moves(plan)
     assert any(exceeded(layout, move) for move in moves)
 
