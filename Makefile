@@ -81,6 +81,7 @@ bench: $(STAMP) ## release cost against OpenDP, same machine and run
 	$(BIN)/python tests/benchmarks/bench_people.py
 	$(BIN)/python tests/benchmarks/bench_posterior.py
 	$(BIN)/python -m tests.drop_in.requests 300
+	$(BIN)/python plugins/warehouse/benchmarks/bench_warehouse.py 5000000
 	$(BIN)/python tests/benchmarks/bench_means.py $(if $(wildcard $(DATA)),--data $(DATA))
 
 # Scripts that read data, and those that do not; each writes the page of its name.

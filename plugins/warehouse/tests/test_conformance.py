@@ -1,16 +1,24 @@
-"""The same rows and plan give the same integers on DuckDB, PostgreSQL and natively in Polars."""
+"""The same rows and plan give the same integers on DuckDB, PostgreSQL, Spark and in Polars."""
 
 import os
+import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import warehouse_native as native
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from warehouse_plans import plans
-from warehouse_rows import hostile_rows, into_duckdb, into_polars, into_postgres
+from warehouse_rows import (
+    hostile_rows,
+    into_duckdb,
+    into_parquet,
+    into_polars,
+    into_postgres,
+)
 
 from opendp_optimal.budget import open_ledger
-from opendp_optimal_warehouse import col, connect
+from opendp_optimal_warehouse import connect
 from opendp_optimal_warehouse.release import rows_of
 from opendp_optimal_warehouse.steps import make_tally
 
@@ -21,10 +29,10 @@ PHASES = [phase for phase in Phase if phase is not Phase.shrink]
 
 
 class Engines:
-    """The same rows three times, and a ledger."""
+    """The same rows several times, and a ledger."""
 
-    def __init__(self, houses, frame, ledger):
-        self.houses, self.frame, self.ledger = houses, frame, ledger
+    def __init__(self, houses, frames, ledger):
+        self.houses, self.frames, self.ledger = houses, frames, ledger
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +45,12 @@ def engines(server, tmp_path_factory):
         connect(into_duckdb(folder / "people.db", rows)),
         connect(into_postgres(server.get_uri(), rows)),
     ]
-    yield Engines(houses, into_polars(rows), ledger)
+    frames = [into_polars(rows)] * 2
+    if find_spec("pyspark") is not None:
+        frames.append(into_parquet(folder / "people.parquet", rows))
+        few = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+        houses.append(connect(f"spark:///{folder}", master="local[2]", **few))
+    yield Engines(houses, frames, ledger)
     for house in houses:
         house.close()
     ledger.close()
@@ -75,26 +88,40 @@ def test_random_plans(engines, plan):
         assume("farther apart" not in str(error))
         assume("whole numbers below" not in str(error))
         raise
-    _, kinds, layout = found[0]
-    expected = native.groups(engines.frame, kinds, plan.person, plan, layout)
-    expected = {key: pair for key, pair in expected.items() if any(pair[0]) or any(pair[1])}
-    for counted, _, _ in found:
+    for (counted, kinds, layout), frame in zip(found, engines.frames, strict=True):
+        expected = native.groups(frame, kinds, plan.person, plan, layout)
+        expected = {key: pair for key, pair in expected.items() if any(pair[0]) or any(pair[1])}
         assert as_dictionary(counted, layout) == expected
 
 
-HOW_TO = Path(__file__).parents[3] / "docs" / "how-to" / "warehouse.md"
+PAGES = Path(__file__).parents[3] / "docs" / "how-to"
 
 
-def test_the_guide_works_on_postgresql(server, engines):
-    """The page's own code, with the address of PostgreSQL in place of DuckDB's."""
-    with connect(into_postgres(server.get_uri(), hostile_rows(2000, seed=2, people=900))) as house:
-        assert ":@" not in house.address
-        people = house.table("people", person="pid", ledger=engines.ledger, name="census")
-        asked = people.where(col("must") >= 5).rows_per_person(2).by("town", keys=["Bern", "東京"])
-        text = asked.explain(people=True, means={"income": (0, 100)}, epsilon=1.0, delta=1e-7)
-        assert "BETWEEN" in text
-        frame = asked.release(people=True, means={"income": (0, 100)}, epsilon=5.0, delta=1e-7)
-        assert frame.columns[:3] == ["town", "people", "people_accuracy"]
+def run_page(name, engine, **names):
+    """Run the blocks of a page that are for an engine."""
+    blocks = re.findall(rf"^```python {engine}\n(.*?)^```", (PAGES / name).read_text(), re.M | re.S)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, name, "exec"), names)
+    return names
+
+
+def test_the_page_on_postgresql(server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    url = into_postgres(server.get_uri(), hostile_rows(2000, seed=2, people=900))
+    found = run_page("warehouse-postgresql.md", "postgresql", url=url)["found"]
+    assert "Bern" in found["town"].to_list()
+    with connect(url) as house:
+        assert "@" not in house.address
         with pytest.raises(Exception, match="read-only"):
             house._backend.raw_sql("CREATE TABLE more (x INTEGER)")
-    assert 'connect("postgresql://' in HOW_TO.read_text()
+
+
+@pytest.mark.slow
+def test_the_page_on_spark(tmp_path, monkeypatch):
+    pytest.importorskip("pyspark")
+    monkeypatch.chdir(tmp_path)
+    into_polars(hostile_rows(2000, seed=2, people=900)).select(
+        "pid", "town", "income"
+    ).write_parquet(tmp_path / "people.parquet")
+    run_page("warehouse-spark.md", "spark", folder=tmp_path)
