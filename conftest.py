@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ os.environ["OPENDP_OPTIMAL_CACHE"] = str(Path(__file__).parent / "build" / "test
 # every time by default; HYPOTHESIS_PROFILE=explore looks for new ones, quick for few.
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
-settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=5)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
@@ -34,6 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Count the time of files; and see to it that quick tests start no process."""
     config.pluginmanager.register(FileTimes(config.getoption("--file-times")))
     if _is_quick(config):
+        with suppress(ImportError):  # which looks for fonts with a process, once on a machine
+            import matplotlib.font_manager  # noqa: F401
         sys.addaudithook(_start_no_process)
 
 

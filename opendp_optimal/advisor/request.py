@@ -105,9 +105,9 @@ class Request:
                 )
         if self.wide and self.bounds is not None:
             raise ValueError("bounds must come without rho, size and queries")
-        if self.wide and self.loss.name not in ("l1", "l2"):
+        if self.wide and not self.loss.endless:
             raise ValueError(f"loss ({self.loss.name}) must be l1 or l2 with rho, size or queries")
-        if self.queries > 1 and self.loss.name != "l2":
+        if self.queries > 1 and self.loss.power != 2:
             raise ValueError(
                 f"loss ({self.loss.name}) must be l2 for queries ({self.queries}): noise for all "
                 "of them is made for the squared error"

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Floats
 from opendp_optimal.budget.events import Approximate, Concentrated, Event, Gaussian, Joint, Profile
 from opendp_optimal.budget.losses import LARGEST, TAIL, Losses, from_pair, from_profile, step_for
 from opendp_optimal.budget.theorems import concentrated_delta, gaussian_delta_above
@@ -24,7 +24,6 @@ from opendp_optimal.exact.numbers import float_down, float_up
 
 __all__ = ["total_curve", "total_delta", "total_epsilon"]
 
-Floats = NDArray[np.float64]
 
 DOTS = 256
 """Grid points of a profile up to its designed epsilon."""

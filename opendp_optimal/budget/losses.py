@@ -16,11 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from opendp_optimal.arrays import Floats
 from opendp_optimal.exact.halving import least
-
-FloatArray = npt.NDArray[np.float64]
 
 LONGEST = 1 << 18
 """So many grid points are kept; with more, the grid is made coarser."""
@@ -46,7 +44,7 @@ class Losses:
 
     step: float
     first: int
-    masses: FloatArray
+    masses: Floats
     endless: float
 
     @property

@@ -16,9 +16,9 @@ from typing import Any
 
 from opendp_optimal import known
 from opendp_optimal.budget.theorems import (
+    DiscreteGaussianDelta,
     composed_delta,
     concentrated_delta,
-    discrete_gaussian_delta,
     gaussian_delta_above,
 )
 from opendp_optimal.exact.halving import largest
@@ -120,7 +120,7 @@ def discrete_gaussian_scale(epsilon: float, delta: float, count: int, sensitivit
     def fits(inverse: float) -> bool:
         sigma = 1 / inverse
         if count == 1:
-            return discrete_gaussian_delta(sigma, epsilon, sensitivity) <= delta
+            return DiscreteGaussianDelta(sigma, sensitivity)(epsilon) <= delta
         if pld is None:
             return concentrated_delta(count * (sensitivity / sigma) ** 2 / 2, epsilon) <= delta
         one = pld.from_discrete_gaussian_mechanism(

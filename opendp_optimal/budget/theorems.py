@@ -12,20 +12,18 @@ from fractions import Fraction
 from operator import index
 
 import numpy as np
-from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Floats
 from opendp_optimal.exact.numbers import float_up
 
 __all__ = [
     "DiscreteGaussianDelta",
     "composed_delta",
     "concentrated_delta",
-    "discrete_gaussian_delta",
     "gaussian_delta_above",
     "laplace_delta",
 ]
 
-Floats = NDArray[np.float64]
 
 _UNIT = 2.0**-53
 _VANISHED = 2.0**-1000
@@ -168,7 +166,7 @@ def laplace_delta(total: float, epsilon: float, step: float) -> float:
 
 
 class DiscreteGaussianDelta:
-    """The delta of discrete Gaussian noise as :func:`discrete_gaussian_delta`, at many epsilons.
+    """The delta of discrete Gaussian noise (Canonne, Kamath, Steinke 2020, Theorem 7), rounded up.
 
     :param sigma: the scale
     :param sensitivity: of integers
@@ -200,23 +198,6 @@ class DiscreteGaussianDelta:
     def _beyond(self, threshold: int) -> float:
         place = min(max(threshold + 1 - self._first, 0), len(self._above) - 1)
         return float(self._above[place])
-
-
-def discrete_gaussian_delta(sigma: float, epsilon: float, sensitivity: int) -> float:
-    """The delta of discrete Gaussian noise (Canonne, Kamath, Steinke 2020, Theorem 7), rounded up.
-
-    :param sigma: the scale
-    :param epsilon: privacy loss
-    :param sensitivity: of integers
-    """
-    reach = math.ceil(sensitivity + 14 * sigma) + 2
-    x = np.arange(-reach, reach + 1, dtype=np.float64)
-    weights = np.exp(-0.5 * (x / sigma) ** 2)
-    middle = epsilon * sigma**2 / sensitivity
-    above = float(weights[x > middle - sensitivity / 2].sum())
-    below = math.exp(epsilon) * float(weights[x > middle + sensitivity / 2].sum())
-    error = (above + below) * 64 * (math.log2(reach) + 200) * _UNIT
-    return min(1.0, (max(0.0, above - below) + error) / float(weights.sum()) * _SAFE)
 
 
 def concentrated_delta(rho: float, epsilon: float) -> float:

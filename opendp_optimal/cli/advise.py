@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import click
 
@@ -10,11 +11,13 @@ from opendp_optimal.advisor.advice import Advice
 from opendp_optimal.cli.plots import COLOURS, draw_bars, new_figure, save_figure
 from opendp_optimal.cli.terminal import (
     FAILED,
+    count_option,
     figure,
     figure_down,
     json_option,
     listed,
     loss_option,
+    norm_option,
     note,
     plot_option,
     print_json,
@@ -31,50 +34,24 @@ from opendp_optimal.cli.terminal import (
 @click.option("--bounds", type=(float, float), help="Smallest and largest answer.")
 @loss_option
 @click.option("--prior", help="Chances of the answers within the bounds, separated by commas.")
-@click.option(
-    "--releases",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="How many such releases share the budget.",
-)
+@count_option("--releases", "How many such releases share the budget.")
 @click.option(
     "--gap", default=1e-3, show_default=True, help="Largest acceptable gap of optimised tables."
 )
 @click.option("--rho", type=float, help="Under zCDP; then the only argument is DELTA.")
 @click.option("--size", type=click.IntRange(1), help="Length of vectors.")
-@click.option(
-    "--norm",
-    type=click.Choice(["l1", "l2", "linf"]),
-    default="l2",
-    show_default=True,
-    help="In which the sensitivity of vectors is measured.",
-)
-@click.option(
-    "--queries",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="How many such queries are asked together, with noise for all of them.",
-)
+@norm_option("In which the sensitivity of vectors is measured.")
+@count_option("--queries", "How many such queries are asked together, with noise for all of them.")
 @plot_option
 @json_option
 def advise(
     epsilon: float | None,
     delta: float | None,
-    sensitivity: float,
-    integer: bool,
-    bounds: tuple[float, float] | None,
-    loss: str,
     prior: str | None,
-    releases: int,
-    gap: float,
     rho: float | None,
-    size: int | None,
-    norm: str,
-    queries: int,
     plot: str | None,
     as_json: bool,
+    **asked: Any,
 ) -> int:
     """Rank every mechanism that satisfies EPSILON and DELTA, or a rho, by its expected loss.
 
@@ -90,17 +67,9 @@ def advise(
         advice = ask(
             epsilon,
             0.0 if delta is None else delta,
-            sensitivity,
-            integer=integer,
-            bounds=bounds,
-            loss=loss,
             prior=None if prior is None else listed(prior, "prior"),
-            releases=releases,
             rho=rho,
-            size=size,
-            norm=norm,
-            queries=queries,
-            gap=gap,
+            **asked,
         )
         plain = advice.as_dict()
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from typing import Any
 
@@ -63,7 +64,7 @@ def create(
 @json_option
 def show(name: str | None, address: str, plot: str | None, as_json: bool) -> None:
     """Show what is left of all budgets, or of that of NAME; with --plot, over time."""
-    ledger = open_ledger(address)
+    ledger = _opened(address)
     _print_budgets(ledger, name, as_json)
     if plot:
         _draw(ledger, name, plot)
@@ -75,7 +76,7 @@ def show(name: str | None, address: str, plot: str | None, as_json: bool) -> Non
 @json_option
 def log(name: str | None, address: str, as_json: bool) -> None:
     """Print every line of the log, or those of NAME."""
-    lines = _lines(open_ledger(address), name)
+    lines = _lines(_opened(address), name)
     if as_json:
         print_json(lines)
         return
@@ -98,7 +99,7 @@ def log(name: str | None, address: str, as_json: bool) -> None:
 @json_option
 def verify(address: str, as_json: bool) -> None:
     """Check that the log is whole and that every budget is what its lines add up to."""
-    ledger = open_ledger(address)
+    ledger = _opened(address)
     generation = ledger.verify()
     if as_json:
         print_json({"generation": generation, "whole": True})
@@ -110,7 +111,7 @@ def verify(address: str, as_json: bool) -> None:
 @ledger_option
 def export(address: str) -> None:
     """Print budgets and log as JSON, for other accountants."""
-    ledger = open_ledger(address)
+    ledger = _opened(address)
     print_json(
         {
             "generation": ledger.verify(),
@@ -120,12 +121,19 @@ def export(address: str) -> None:
     )
 
 
+def _opened(address: str) -> Ledger:
+    """A ledger that is there: whoever looks makes none."""
+    if "://" not in address and "=" not in address and not os.path.lexists(address):
+        raise ValueError(f"ledger ({address!r}) must be there: see budget create")
+    return open_ledger(address)
+
+
 def _told(ledger: Ledger, name: str) -> dict[str, Any]:
     found = ledger.budget(name)
     return {
         "name": found.name,
         "kind": found.kind.told,
-        "limit": found.kind.floats(found.limit, up=False),
+        "limit": found.whole,
         "spent": found.kind.floats(found.spent, up=True),
         "remaining": found.remaining,
         "unit": found.unit,

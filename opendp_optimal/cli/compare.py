@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 import click
 
+import opendp_optimal
 from opendp_optimal import known
 from opendp_optimal.cli.plots import draw_bars, new_figure, save_figure
-from opendp_optimal.cli.solve import find
+from opendp_optimal.cli.solve import noted
 from opendp_optimal.cli.terminal import (
     figure,
     figure_down,
@@ -19,6 +20,7 @@ from opendp_optimal.cli.terminal import (
     plot_option,
     print_json,
     print_table,
+    target,
 )
 
 Loss = Literal["l1", "l2"]
@@ -38,19 +40,13 @@ CALLED_INTEGER = {
 
 
 @click.command()
-@click.argument("epsilon", type=float)
-@click.argument("delta", type=float, default=0.0)
+@target
 @click.option("--integer", is_flag=True, help="Compare on integer queries of sensitivity 1.")
 @gap_option
 @plot_option
 @json_option
 def compare(
-    epsilon: float,
-    delta: float,
-    integer: bool,
-    gap: float,
-    plot: str | None,
-    as_json: bool,
+    epsilon: float, delta: float, integer: bool, gap: float, plot: str | None, as_json: bool
 ) -> int:
     """Compare the expected losses of mechanisms at EPSILON and DELTA, at sensitivity 1.
 
@@ -81,7 +77,9 @@ def compare(
 
 def losses(epsilon: float, delta: float, integer: bool, gap: float) -> list[dict[str, Any]]:
     """Return the l1 and l2 losses of every mechanism, the optimum and its lower bound first."""
-    tables = {loss: find(epsilon, delta, loss, 1 if integer else None, gap) for loss in LOSSES}
+    asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "gap": gap}
+    asked["integer_sensitivity"] = 1 if integer else None
+    tables = {loss: noted(opendp_optimal.solve, **asked, loss=loss) for loss in LOSSES}
     optimum = {loss: table.upper for loss, table in tables.items()}
     rows = [
         _row("optimal", "optimal", optimum, optimum),

@@ -23,8 +23,9 @@ from opendp_optimal.cli.plots import (
     save_figure,
     shape_of,
 )
-from opendp_optimal.cli.solve import find
+from opendp_optimal.cli.solve import noted
 from opendp_optimal.cli.terminal import (
+    count_option,
     figure,
     figure_down,
     json_option,
@@ -37,6 +38,7 @@ from opendp_optimal.errors import BudgetError
 from opendp_optimal.known import expected_loss, gaussian_sigma
 from opendp_optimal.measure import dp
 from opendp_optimal.measure.noise import make_optimal_noise
+from opendp_optimal.search.noise import solve
 
 PEOPLE = 500
 TRADES = ["care", "craft", "office", "science"]
@@ -181,13 +183,7 @@ def estimate(epsilon: float) -> dict[str, float]:
 @click.option("--epsilon", default=2.0, show_default=True, help="Privacy loss of each query.")
 @click.option("--delta", default=1e-6, show_default=True, help="Delta of each query.")
 @click.option("--loss", default="l1", show_default=True, help="What the optimal noise minimises.")
-@click.option(
-    "--repeats",
-    type=click.IntRange(min=1),
-    default=1000,
-    show_default=True,
-    help="Releases behind each mean error.",
-)
+@count_option("--repeats", "Releases behind each mean error.", 1000)
 @plot_option
 @json_option
 def demo(
@@ -198,7 +194,7 @@ def demo(
     The data are made up, so that each query can be asked again and again to show its mean error.
     """
     dp.enable_features("contrib")
-    table = find(epsilon, delta, loss, None, 1e-3)
+    table = noted(solve, epsilon=epsilon, delta=delta, loss=loss)
     rows: list[dict[str, Any]] = []
     for question in questions():
         measurements = noises(question, epsilon, delta, loss)

@@ -9,6 +9,7 @@ import numpy as np
 
 from opendp_optimal.cli.plots import COLOURS, new_figure, save_figure
 from opendp_optimal.cli.terminal import (
+    count_option,
     figure,
     json_option,
     note,
@@ -23,20 +24,8 @@ _LINES = 24
 @click.command()
 @click.argument("epsilon", type=float)
 @click.argument("delta", type=float)
-@click.option(
-    "--keys",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="How many keys a person has at most.",
-)
-@click.option(
-    "--move",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="How much a person adds to the count of a key at most.",
-)
+@count_option("--keys", "How many keys a person has at most.")
+@count_option("--move", "How much a person adds to the count of a key at most.")
 @plot_option
 @json_option
 def keys(

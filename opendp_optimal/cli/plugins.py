@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from opendp_optimal import plugins as registry
@@ -37,24 +39,8 @@ def plugins(as_json: bool) -> int:
     if as_json:
         print_json(
             {
-                "plugins": [
-                    {
-                        "distribution": plugin.distribution,
-                        "version": plugin.version,
-                        "entry_point": plugin.entry_point,
-                        "hooks": list(plugin.hooks),
-                        "adds": added,
-                    }
-                    for plugin, added in rows
-                ],
-                "failures": [
-                    {
-                        "distribution": failure.distribution,
-                        "entry_point": failure.entry_point,
-                        "reason": failure.reason,
-                    }
-                    for failure in found.failures
-                ],
+                "plugins": [{**asdict(plugin), "adds": added} for plugin, added in rows],
+                "failures": [asdict(failure) for failure in found.failures],
             }
         )
     else:

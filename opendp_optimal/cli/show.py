@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 import numpy as np
-import numpy.typing as npt
 from click.core import ParameterSource
 
 import opendp_optimal
+from opendp_optimal.arrays import Floats
 from opendp_optimal.cli.plots import (
     COLOURS,
     Shape,
@@ -68,9 +68,6 @@ MOST_ANSWERS = 9
 @plot_option
 @json_option
 def show(
-    epsilon: float,
-    delta: float,
-    loss: str,
     integer_sensitivity: int | None,
     gap: float,
     ends: tuple[float, float] | None,
@@ -82,6 +79,7 @@ def show(
     mean: bool,
     plot: str | None,
     as_json: bool,
+    **asked: Any,
 ) -> None:
     """Show the optimal noise for EPSILON and DELTA beside Laplace, Gaussian and staircase noise.
 
@@ -94,29 +92,19 @@ def show(
             raise click.UsageError("--range goes with neither --size nor --mean")
         table = noted(
             opendp_optimal.solve_bounded,
-            epsilon=epsilon,
-            delta=delta,
             sensitivity=_apart(sensitivity, integer_sensitivity),
             range=ends,
             bins=bins,
-            loss=loss,
             cap=cap,
             integer=integer_sensitivity is not None,
             gap=_given("gap", gap, BOUNDED_GAP),
+            **asked,
         )
     elif sensitivity is not None or bins is not None or cap is not None:
         raise click.UsageError("--sensitivity, --bins and --cap need --range")
     else:
-        table = find_kind(
-            size,
-            norm,
-            mean,
-            gap,
-            epsilon=epsilon,
-            delta=delta,
-            loss=loss,
-            integer_sensitivity=integer_sensitivity,
-        )
+        asked["integer_sensitivity"] = integer_sensitivity
+        table = find_kind(size, norm, mean, gap, **asked)
     shown = view(table)
     if as_json:
         print_json({**table.summary(), **shown.facts})
@@ -278,7 +266,7 @@ def _middle(shape: Shape, own: Shape) -> Shape:
     return Shape(shape.name, shape.edges[low : high + 2], shape.density[low : high + 1])
 
 
-def _edges(places: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _edges(places: Floats) -> Floats:
     """Return the middles between places, and as much again at both ends."""
     middles = (places[1:] + places[:-1]) / 2
     first, last = 2 * places[0] - middles[0], 2 * places[-1] - middles[-1]

@@ -25,7 +25,6 @@ from opendp_optimal.cli.terminal import (
     target,
     working,
 )
-from opendp_optimal.table import NoiseTable
 from opendp_optimal.table.base import Table
 
 T = TypeVar("T")
@@ -40,16 +39,7 @@ T = TypeVar("T")
 @click.option("--no-cache", is_flag=True, help="Solve afresh and keep nothing.")
 @json_option
 def solve(
-    epsilon: float,
-    delta: float,
-    loss: str,
-    integer_sensitivity: int | None,
-    gap: float,
-    size: int | None,
-    norm: str,
-    mean: bool,
-    no_cache: bool,
-    as_json: bool,
+    size: int | None, norm: str, mean: bool, gap: float, no_cache: bool, as_json: bool, **asked: Any
 ) -> int:
     """Find the optimal noise for EPSILON and DELTA (0 if left out) and its certificate.
 
@@ -58,17 +48,7 @@ def solve(
     vectors none is asked for.
     """
     started = time.perf_counter()
-    table = find_kind(
-        size,
-        norm,
-        mean,
-        gap,
-        epsilon=epsilon,
-        delta=delta,
-        loss=loss,
-        integer_sensitivity=integer_sensitivity,
-        cache=not no_cache,
-    )
+    table = find_kind(size, norm, mean, gap, cache=not no_cache, **asked)
     seconds = time.perf_counter() - started
     facts = table.summary()
     if size is not None and not table.lower:
@@ -79,27 +59,6 @@ def solve(
         print_pairs([(name, _show(name, value)) for name, value in facts.items()])
         note(f"took {seconds:.3f} s")
     return 0 if size is not None or table.gap <= gap else GAP_NOT_REACHED
-
-
-def find(
-    epsilon: float,
-    delta: float,
-    loss: str,
-    integer_sensitivity: int | None,
-    gap: float,
-    *,
-    cache: bool = True,
-) -> NoiseTable:
-    """Solve or load a table of additive noise for a number."""
-    return noted(
-        opendp_optimal.solve,
-        epsilon=epsilon,
-        delta=delta,
-        loss=loss,
-        integer_sensitivity=integer_sensitivity,
-        gap=gap,
-        cache=cache,
-    )
 
 
 def find_kind(size: int | None, norm: str, mean: bool, gap: float, **asked: Any) -> Table:

@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -72,16 +73,22 @@ def target(command: F) -> F:
     return click.argument("epsilon", type=float)(command)
 
 
+def count_option(name: str, help: str, default: int = 1) -> Callable[[F], F]:
+    """An option that takes a positive number."""
+    positive = click.IntRange(min=1)
+    return click.option(name, type=positive, default=default, show_default=True, help=help)
+
+
+def norm_option(help: str) -> Callable[[F], F]:
+    """The option --norm of vectors."""
+    norms = click.Choice(["l1", "l2", "linf"])
+    return click.option("--norm", type=norms, default="l2", show_default=True, help=help)
+
+
 def kind_options(command: F) -> F:
     """Add the options for noise of more than one number: --size, --norm and --mean."""
     command = click.option("--mean", is_flag=True, help="Noise for a mean and its count.")(command)
-    command = click.option(
-        "--norm",
-        type=click.Choice(["l1", "l2", "linf"]),
-        default="l2",
-        show_default=True,
-        help="In which neighbouring vectors are 1 apart.",
-    )(command)
+    command = norm_option("In which neighbouring vectors are 1 apart.")(command)
     return click.option(
         "--size", type=click.IntRange(1), help="Length of vectors: noise for all of one."
     )(command)
@@ -152,6 +159,21 @@ def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
         click.echo(f"{name.ljust(width)}  {value}")
+
+
+def print_audit(report: Any, as_json: bool) -> None:
+    """Print what an audit proves; exit code 1 where it refutes the claim.
+
+    :param report: an :class:`~opendp_optimal.testing.AuditReport`
+    :param as_json: as JSON on one line
+    """
+    if as_json:
+        print_json({**asdict(report), "violated": report.violated}, indent=None)
+    else:
+        click.echo(f"claimed {report.claimed:.6f}, proven at least {report.proven:.6f}")
+        click.echo("REFUTED" if report.violated else "not refuted")
+    if report.violated:
+        raise click.exceptions.Exit(FAILED)
 
 
 def figure(value: float, digits: int = 6) -> str:

@@ -22,17 +22,7 @@ def largest(fits: Callable[[float], bool], low: float, high: float, *, close: fl
     >>> largest(lambda x: x * x <= 2.0, 1.0, 2.0)
     1.414213562373095
     """
-    if fits(high):
-        return high
-    for _ in range(_STEPS):
-        middle = _between(low, high)
-        if high <= low * (1 + close) or not low < middle < high:
-            break
-        if fits(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+    return high if fits(high) else _halved(fits, low, high, close)[0]
 
 
 def least(holds: Callable[[float], bool], low: float, high: float, *, close: float = 0.0) -> float:
@@ -48,17 +38,19 @@ def least(holds: Callable[[float], bool], low: float, high: float, *, close: flo
     """
     if not holds(high):
         return math.inf
-    if holds(low):
-        return low
+    return low if holds(low) else _halved(lambda x: not holds(x), low, high, close)[1]
+
+
+def _halved(
+    below: Callable[[float], bool], low: float, high: float, close: float
+) -> tuple[float, float]:
+    """Two numbers close to each other: the first is below what is looked for, the second not."""
     for _ in range(_STEPS):
         middle = _between(low, high)
         if high <= low * (1 + close) or not low < middle < high:
             break
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+        low, high = (middle, high) if below(middle) else (low, middle)
+    return low, high
 
 
 def _between(low: float, high: float) -> float:

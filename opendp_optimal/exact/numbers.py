@@ -162,3 +162,13 @@ def laplace_scale_up(epsilon: float) -> float:
     if scale == math.inf:
         raise ValueError(f"epsilon ({epsilon}) must have a finite reciprocal")
     return scale
+
+
+def root_up(value: int) -> Fraction:
+    """The square root of an integer, rounded up to a multiple of 2^-40.
+
+    >>> root_up(4), float(root_up(2)) >= math.sqrt(2)
+    (Fraction(2, 1), True)
+    """
+    root = math.isqrt(value << 80)
+    return Fraction(root + (root * root < value << 80), 1 << 40)

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from opendp_optimal.advisor.request import Proposal as Proposal
     from opendp_optimal.advisor.request import Remark as Remark
     from opendp_optimal.advisor.request import Request as Request
+    from opendp_optimal.arrays import Booleans as Booleans
+    from opendp_optimal.arrays import Floats as Floats
+    from opendp_optimal.arrays import Indices as Indices
+    from opendp_optimal.arrays import Integers as Integers
+    from opendp_optimal.arrays import Progress as Progress
     from opendp_optimal.arrays import frozen_array as frozen_array
     from opendp_optimal.budget.events import Event as Event
     from opendp_optimal.checks import chances as chances
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
     from opendp_optimal.cli.terminal import drawable as drawable
     from opendp_optimal.cli.terminal import json_option as json_option
     from opendp_optimal.cli.terminal import plot_option as plot_option
+    from opendp_optimal.cli.terminal import print_audit as print_audit
     from opendp_optimal.cli.terminal import print_json as print_json
     from opendp_optimal.cli.terminal import print_table as print_table
     from opendp_optimal.cli.terminal import progress_bar as progress_bar

@@ -153,6 +153,7 @@ class Tabulated(Law):
     :param atom: chance of exactly 0, besides
     :param integer: whether the noise is a lattice point, and the step 1
     :param spike: chance of a uniform place within so far from 0, and how far, besides
+    :param dependent: whether it is one of several numbers that depend on each other
     """
 
     chances: Floats
@@ -161,6 +162,7 @@ class Tabulated(Law):
     atom: float = 0.0
     integer: bool = False
     spike: tuple[float, float] = (0.0, 0.0)
+    dependent: bool = False
 
     @property
     def spread(self) -> float:
@@ -194,7 +196,8 @@ class Tabulated(Law):
         if radius > _MOST:
             return self
         edges = np.arange(-radius, radius + 2) - 0.5
-        return Tabulated(np.diff(self.cdf(edges)), 1.0, self.width, 0.0, integer=True)
+        chances = np.diff(self.cdf(edges))
+        return Tabulated(chances, 1.0, self.width, integer=True, dependent=self.dependent)
 
     def expected_loss(self, loss: Loss, unit: float = 1.0) -> float:
         """The expected loss of the noise, scaled by ``unit``; the middles of parts of a cell."""

@@ -11,16 +11,14 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from opendp_optimal.arrays import Frozen
+from opendp_optimal.arrays import Floats, Frozen
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.losses import sampled
 from opendp_optimal.losses.pairs import PairLoss
 from opendp_optimal.losses.pieces import Piece, halves, pieces
 
 Integers = Sequence[int]
-Floats = NDArray[np.float64]
 
 _STORED = "custom:"
 """How the fingerprint of a user's loss begins."""

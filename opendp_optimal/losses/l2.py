@@ -7,7 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from opendp_optimal.losses.base import Floats, LatticeCost, NamedLoss
+from opendp_optimal.arrays import Floats
+from opendp_optimal.losses.base import LatticeCost, NamedLoss
 from opendp_optimal.losses.pairs import SquaredPairs
 from opendp_optimal.losses.pieces import Piece, pieces
 

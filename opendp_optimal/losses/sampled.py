@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
+
+from opendp_optimal.arrays import Floats
 
 Function = Callable[[float], float]
-Floats = NDArray[np.float64]
 
 _SPLITS = {"convex": 4, "monotone": 128, "lipschitz": 64}
 _MOST_SAMPLES = 200_000

@@ -9,10 +9,9 @@ more.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -41,7 +40,7 @@ from opendp_optimal.budget.events import (
 from opendp_optimal.known import DiscreteGaussian, Geometric, Laplace, Law
 from opendp_optimal.known import Gaussian as GaussianLaw
 from opendp_optimal.measure import dp
-from opendp_optimal.measure.facts import facts_of
+from opendp_optimal.measure.facts import facts_of, plan_digest
 from opendp_optimal.measure.natives import NATIVE, native_event, remade, same_price
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table.bounded import BoundedTable
@@ -51,6 +50,7 @@ __all__ = [
     "chain_of",
     "constructor_of",
     "event_of",
+    "identity_of",
     "is_interactive",
     "law_of",
     "record_of",
@@ -322,8 +322,16 @@ def _record(value: Any) -> Any:
             raise ValueError(f"measurement: a part of {value} cannot be identified")
         return {type(value).__name__: str(value)}
     if type(value).__module__.startswith("polars.") and hasattr(value, "collect_schema"):
-        return {"plan": hashlib.sha256(value.serialize()).hexdigest()}  # plans hold no data
+        return {"plan": plan_digest(value)}  # plans hold no data
     raise ValueError(f"measurement: a part that is a {type(value).__name__} cannot be identified")
+
+
+def identity_of(steps: Sequence[dp.Transformation]) -> str | None:
+    """Return a text that identifies transformations; None where one of them cannot be."""
+    try:
+        return json.dumps([_record(step) for step in steps], separators=(",", ":"), sort_keys=True)
+    except ValueError:
+        return None
 
 
 def _part_record(part: Any) -> Any:
@@ -342,3 +350,27 @@ def _space(part: Any) -> tuple[Any, ...]:
     if isinstance(part, dp.Transformation):
         return transformation_input_domain(part), transformation_input_metric(part)
     return ()
+
+
+def price_of(
+    like: Any,
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    d_in: Any,
+    output_measure: dp.Measure | None,
+) -> tuple[Any, dp.Measure]:
+    """What OpenDP's own noise costs at a distance, and in which measure of privacy.
+
+    :param like: a ``then_`` function of noise
+    :param output_measure: that it must have, if given
+    """
+    try:
+        native = (input_domain, input_metric) >> like
+    except TypeError:
+        native = None
+    if not isinstance(native, dp.Measurement):
+        raise ValueError(f"like ({like!r}) must be a then_ function of noise, with its scale")
+    measure = spaces(native)[2]
+    if output_measure not in (None, measure):
+        raise ValueError(f"output_measure ({output_measure}) must be that of like ({measure})")
+    return native.map(d_in), measure

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from opendp_optimal.budget.events import Gaussian
+from opendp_optimal.budget.events import Event, Gaussian, Profile
 from opendp_optimal.certify.gaussian import (
     discrete_gaussian_delta_up,
     gaussian_delta_up,
@@ -25,7 +25,7 @@ from opendp_optimal.certify.gaussian import (
     laplace_rho_up,
 )
 from opendp_optimal.exact.halving import largest, least
-from opendp_optimal.exact.numbers import float_down, float_up
+from opendp_optimal.exact.numbers import float_down, float_up, root_up
 from opendp_optimal.known import DiscreteGaussian, Laplace, Law, Tabulated, gaussian_sigma
 from opendp_optimal.known import Gaussian as GaussianLaw
 from opendp_optimal.measure import dp
@@ -131,9 +131,20 @@ class ClosedNoise:
         chances = np.diff(law.cdf(np.arange(-reach, reach + 2) - 0.5))
         return Tabulated(chances, 1.0, law.spread, 0.0, integer=True)
 
-    def event(self, d_in: Any) -> Gaussian:
-        """Return what a release of real Gaussian noise at a distance is."""
-        return Gaussian(self.rho(self.d_in if d_in is None else d_in))
+    def event(self, d_in: Any) -> Event:
+        """Return what a release at a distance is."""
+        distance = self.d_in if d_in is None else d_in
+        rho = self.rho(distance)
+        if self.kind == "gaussian":
+            return Gaussian(rho)
+
+        def curve(epsilon: float) -> float:
+            return self.delta(distance, epsilon)
+
+        at = float_up(Fraction(self.rate) * self.moved(distance))
+        if self.kind != "laplace":  # there is no end to its losses
+            at = rho + 2 * math.sqrt(rho * math.log(1e10))
+        return Profile(at, curve(at), self, self.space.distance(distance), curve)
 
 
 @lru_cache(maxsize=1024)
@@ -167,13 +178,8 @@ def _moved(space: Space, bits: int, distance: Fraction) -> Fraction:
     size = space.size
     if size is None and (slack or space.norm == "linf"):
         raise ValueError("input_domain must fix the length of its vectors")
-    root = Fraction(0) if size is None else _root_up(size)
+    root = Fraction(0) if size is None else root_up(size)
     return (steps * root if space.norm == "linf" else steps) + slack * root
-
-
-def _root_up(size: int) -> Fraction:
-    root = math.isqrt(size << 80)
-    return Fraction(root if root * root == size << 80 else root + 1, 1 << 40)
 
 
 def _bits(space: Space, scale: float, distance: float) -> int:
@@ -303,6 +309,4 @@ def closed_measurement(
     record = record_text(
         "closed_measurement", noise.kind, noise.rate, noise.bits, noise.d_in, d_out
     )
-    # Of other noise the map says all there is to say.
-    known = noise.kind == "gaussian" and kind != "Approximate<ZeroConcentratedDivergence>"
-    return remember(measurement, Facts(record, lambda: noise.law, noise.event if known else None))
+    return remember(measurement, Facts(record, lambda: noise.law, noise.event))

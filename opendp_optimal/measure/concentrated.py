@@ -34,7 +34,7 @@ __all__ = ["KINDS", "concentrated_noise", "pure_epsilon"]
 
 KINDS = ("gaussian", "laplace", "table")
 """Of noise under zCDP."""
-_WORTH = 1.02
+_CLOSE = 1.02
 """A table is solved where a staircase of its epsilon is not worse than this by much."""
 
 
@@ -107,7 +107,7 @@ def concentrated_noise(
         epsilon = min(epsilon, MAX_EPSILON)
         unit = float(space.distance(d_in))
         about = expected_loss("staircase", epsilon, 0.0, loss, unit=unit)
-        if only or space.integer or delta > 0 or about <= _WORTH * best:
+        if only or space.integer or delta > 0 or about <= _CLOSE * best:
             try:
                 table = pure((epsilon, delta) if delta else epsilon)
             except ValueError as error:
@@ -176,4 +176,4 @@ def _from_table(
     vector = isinstance(guarantee, VectorGuarantee)
     asked = guarantee.power if vector else guarantee.table.problem.fingerprint
     record = record_text("concentrated_noise", asked, guarantee.d_in, rho, pair)
-    return remember(stated, Facts(record, guarantee.law))
+    return remember(stated, Facts(record, guarantee.law, guarantee.event))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
+import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from opendp_optimal.known import Law
     from opendp_optimal.table import NoiseTable
 
-__all__ = ["Facts", "digest_of", "facts_of", "record_text", "remember"]
+__all__ = ["Facts", "digest_of", "facts_of", "plan_digest", "record_text", "remember"]
 
 T = TypeVar("T")
 
@@ -85,3 +87,30 @@ def digest_of(table: NoiseTable) -> str:
     if table.spike is not None:
         drawn += [table.spike.weight, table.spike.parts]
     return hashlib.sha256(repr(tuple(drawn)).encode()).hexdigest()
+
+
+def plan_digest(plan: Any) -> str:
+    """What a Polars plan asks, as a digest: the same in every process.
+
+    :param plan: a LazyFrame without private data
+    :raises ValueError: if it cannot be told from others
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        written = json.loads(plan.serialize(format="json"))
+    return hashlib.sha256(json.dumps(_steady(written), sort_keys=True).encode()).hexdigest()
+
+
+def _steady(node: Any) -> Any:
+    """A plan without the numbers that Polars gives its parts in passing."""
+    if isinstance(node, list):
+        plain = set(map(type, node)) <= {int, str}  # such as the bytes of a frame
+        return node if plain else [_steady(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if "IR" in node and len(node) == 1:
+        return _steady(node["IR"]["dsl"])
+    for name, value in node.items():
+        if value is None and name.startswith("Float"):  # infinities and NaN are written alike
+            raise ValueError("query: a number in the plan is not finite")
+    return {name: _steady(value) for name, value in node.items()}

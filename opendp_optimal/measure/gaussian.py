@@ -9,11 +9,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Integers
 from opendp_optimal.budget.events import Gaussian
 from opendp_optimal.checks import positive, power_of_two
-from opendp_optimal.exact.numbers import float_down, float_up
+from opendp_optimal.exact.numbers import float_down, float_up, root_up
 from opendp_optimal.known import Gaussian as GaussianLaw
 from opendp_optimal.known import Laplace, Law
 from opendp_optimal.measure import dp
@@ -63,7 +63,7 @@ class _Layout:
         """What rounding to the grid can add to a distance: a grid step per coordinate."""
         if self.space.integer:
             return Fraction(0)
-        return Fraction(float_up(Fraction(self.grid) * _root_up(self.size)))
+        return Fraction(float_up(Fraction(self.grid) * root_up(self.size)))
 
     def distance(self, d_in: Any) -> Fraction:
         """Return the largest distance on the grid between data that far apart."""
@@ -73,7 +73,7 @@ class _Layout:
             raise ValueError("d_in (inf) must be finite")
         return Fraction(d_in) + self.slack
 
-    def release(self, noise: Callable[[], NDArray[np.int64]]) -> Callable[[Any], Any]:
+    def release(self, noise: Callable[[], Integers]) -> Callable[[Any], Any]:
         """Return the function that adds noise to data of this layout."""
         vector, size, grid = self.space.vector, self.size, self.grid
 
@@ -96,11 +96,6 @@ class _Layout:
     def output(self) -> str:
         """OpenDP's name of the type released."""
         return "Vec<f64>" if self.space.vector else "f64"
-
-
-def _root_up(size: int) -> Fraction:
-    root = math.isqrt(size << 80)
-    return Fraction(root if root * root == size << 80 else root + 1, 1 << 40)
 
 
 def _layout(

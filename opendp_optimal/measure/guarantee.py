@@ -285,6 +285,24 @@ def group(epsilon: float, delta: float, hops: int) -> tuple[float, float]:
     return float_up(hops * Fraction(epsilon)), min(1.0, total)
 
 
+def step_delta(epsilon: float, delta: float, steps: int) -> float:
+    """A delta such that so many steps of (epsilon, delta) have the delta of all.
+
+    :param epsilon: of a step
+    :param delta: of all steps
+    :param steps: how many
+
+    >>> group(0.5, step_delta(0.5, 1e-6, 3), 3)[1] <= 1e-6
+    True
+    """
+    if steps == 1 or delta == 0:
+        return delta
+    each = float_down(Fraction(delta) / geometric_up(epsilon, steps))
+    while each > 0 and group(epsilon, each, steps)[1] > delta:
+        each *= 1 - 1e-9
+    return each
+
+
 LARGEST_EPSILON = 60.0
 """Profiles are evaluated up to here; delta never grows beyond."""
 

@@ -14,9 +14,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from opendp.core import transformation_invoke, transformation_map
 from opendp.mod import UnknownTypeException
 
-from opendp_optimal.budget.events import Approximate, Profile
+from opendp_optimal.budget.events import Approximate, Concentrated, Event, Gaussian, Profile
 from opendp_optimal.checks import positive
 from opendp_optimal.exact.numbers import exactly, float_up
 from opendp_optimal.measure import dp
@@ -25,9 +26,11 @@ from opendp_optimal.measure._opendp import (
     make_transformation,
     require_features,
 )
+from opendp_optimal.measure.anatomy import identity_of
 from opendp_optimal.measure.concentrated import pure_epsilon
-from opendp_optimal.measure.facts import Facts, remember
+from opendp_optimal.measure.facts import Facts, record_text, remember
 from opendp_optimal.measure.joint_noise import (
+    GAUSSIAN,
     LAPLACE,
     JointGuarantee,
     Part,
@@ -110,7 +113,7 @@ def make_joint(
     distances = [part.distance for part in parts]
 
     def times(d: Any) -> int:
-        moved = [exactly(step.map(d)) for step in steps]
+        moved = [exactly(transformation_map(step, d)) for step in steps]
         return max(math.ceil(m / most) for m, most in zip(moved, distances, strict=True))
 
     def pair(d: Any) -> tuple[float, float]:
@@ -120,7 +123,7 @@ def make_joint(
         return (told if rho is None else float_up(Fraction(rho) * many**2)), failed
 
     def release(data: Any) -> list[Any]:
-        answers = [step(data) for step in steps]
+        answers = [transformation_invoke(step, data) for step in steps]
         sizes = [p.size or max(1, len(a)) for p, a in zip(parts, answers, strict=True)]
         chosen = designed(tuple(sizes))
         noise = chosen.draw()
@@ -143,16 +146,21 @@ def make_joint(
     made.guarantee = guarantee if fixed else None
     made.table = guarantee.table if fixed else None
 
-    def event(d: Any) -> Approximate:
+    def event(d: Any) -> Event:
         far = 1 if d is None else times(d)
+        if rho is not None and guarantee.chosen == GAUSSIAN and fixed:
+            return Gaussian(float_up(Fraction(rho) * far**2))
         if fixed and far and guarantee.chosen == LAPLACE:
             return laplace_event(guarantee, far)
         if fixed and far == 1 and guarantee.table is not None:  # every move of the design is hidden
             return Profile(epsilon, delta, guarantee, 1, guarantee.table.delta_at, 1 << 14)
+        if rho is not None and not fixed:  # what noise it is depends on the lengths
+            return Concentrated(float_up(Fraction(rho) * far**2), grouped(epsilon, delta, far)[1])
         return Approximate(*grouped(epsilon, delta, far))
 
-    # Without a record a ledger takes every release for a new question.
-    return remember(made, Facts(None, None, event) if rho is None else Facts(None, None))
+    asked = identity_of(steps)
+    record = None if asked is None else record_text("make_joint", asked, d_in, d_out, *weighed)
+    return remember(made, Facts(record, None, event))
 
 
 def make_joint_coordinates(
@@ -181,7 +189,10 @@ def make_joint_coordinates(
 
     def pick(number: int) -> dp.Transformation:
         return make_transformation(
-            *(input_domain, input_metric, *to), lambda x: x[number], lambda d: d
+            *(input_domain, input_metric, *to),
+            lambda x: x[number],
+            lambda d: d,
+            record=f"coordinate({number})",
         )
 
     queries = [pick(number) for number in range(space.size)]
@@ -205,7 +216,7 @@ def _part(step: dp.Transformation, d_in: Any, number: int) -> Part:
     except ValueError as error:
         raise ValueError(f"transformations[{number}]: {error}") from None
     try:
-        distance = exactly(step.map(d_in))
+        distance = exactly(transformation_map(step, d_in))
     except (dp.OpenDPException, UnknownTypeException, TypeError) as error:
         raise ValueError(f"d_in ({d_in!r}) must be a distance of {step.input_metric}") from error
     if distance <= 0:

@@ -33,12 +33,15 @@ from opendp_optimal.sample.integers import gaussian_integers, laplace_integers
 from opendp_optimal.search.radial import solve_radial
 from opendp_optimal.table.radial import RadialTable
 
-__all__ = ["LAPLACE", "Block", "JointGuarantee", "Part", "best_joint", "grouped", "laplace_event"]
+__all__ = [
+    *("GAUSSIAN", "LAPLACE", "Block", "JointGuarantee", "Part", "best_joint", "grouped"),
+    "laplace_event",
+]
 
 _STEPS = 1 << 27
 """Grid steps in the largest move of each answer, at least."""
 _LARGEST_EPSILON = 60.0
-_GAUSSIAN = "Gaussian noise"
+GAUSSIAN = "Gaussian noise"
 LAPLACE = "Laplace noise"
 _WORTH_TRYING = 4.0
 """How much better a split may be than it looks with pure noise."""
@@ -111,7 +114,7 @@ class Block:
         """The noise of one release, in grid steps."""
         size = sum(part.size for part in self.parts)
         if self.table is None:
-            draw = gaussian_integers if self.name == _GAUSSIAN else laplace_integers
+            draw = gaussian_integers if self.name == GAUSSIAN else laplace_integers
             return draw(self.rate, size)
         if self.own:
             balls = [(part.norm, part.size) for part in self.parts]
@@ -211,7 +214,7 @@ def best_joint(
         best = split
     names = [block.name for block in best]
     chosen = names[0] if len(best) == 1 else f"split: {', '.join(names)}"
-    stated = (math.inf, 0.0) if chosen == _GAUSSIAN else (epsilon, delta)
+    stated = (math.inf, 0.0) if chosen == GAUSSIAN else (epsilon, delta)
     return JointGuarantee(parts, tuple(best), *stated, d_in, chosen)
 
 
@@ -285,7 +288,7 @@ def _gaussian(parts: tuple[Part, ...], rho: float) -> Block:
     rate = float_down(Fraction(rho) / reach**2)
     each = 0.5 / rate / steps**2
     losses = tuple(each * part.size for part in parts)
-    return Block(parts, steps, reach, _GAUSSIAN, losses, rate=rate)
+    return Block(parts, steps, reach, GAUSSIAN, losses, rate=rate)
 
 
 def _split(

@@ -14,6 +14,7 @@ from opendp.extras.polars import OnceFrame
 from opendp.mod import OdometerQueryable, Queryable
 
 from opendp_optimal.budget.ledger.answers import from_bytes, to_bytes
+from opendp_optimal.budget.ledger.chain import Kind
 from opendp_optimal.budget.ledger.ledger import Ledger
 from opendp_optimal.checks import fraction
 from opendp_optimal.measure import dp
@@ -71,11 +72,28 @@ class _ChargedData(OdometerQueryable):
         if question is None:
             raise ValueError("request needs a query that can be told from others")
 
+        failures: list[BaseException] = []
+
         def draw() -> bytes:
-            drawn = measurement_invoke(query, self._data)
-            return to_bytes(drawn.collect() if isinstance(drawn, OnceFrame) else drawn)
+            # That a release failed is an answer, too, and may depend on the data: a second try
+            # under the same charge would tell more than was paid for.
+            try:
+                drawn = measurement_invoke(query, self._data)
+                return to_bytes(drawn.collect() if isinstance(drawn, OnceFrame) else drawn)
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # Polars' panics are no mere exceptions
+                failures.append(error)
+                return b""
 
         stored = self._ledger.answer_once(self._name, request, question, draw, note=note, **price)
+        if failures and not stored:
+            raise failures[0]
+        if not stored:
+            raise ValueError(
+                f"request ({request!r}) failed when it was drawn, and stays so; what it cost stays "
+                "charged: ask under another key"
+            )
         value = from_bytes(stored)
         return StoredFrame(value) if hasattr(value, "write_ipc") else value
 
@@ -145,16 +163,22 @@ class LedgerContext(dp.Context):
             back and nothing is charged
         :param kwargs: the budget of the query: ``epsilon=``, ``delta=``, ``rho=``
         """
-        if request is None:
-            return super().query(**kwargs)
+        charged: Any = self.queryable
+        kind: Kind = charged._kind
+        price = {name: kwargs.get(name) for name in ("epsilon", "delta", "rho")}
+        kind.limit(price)  # where a limit makes sense, so does a price
         asking = copy.copy(self)
         asking._request = request
         return dp.Context.query(asking, **kwargs)
 
-    def __call__(self, query: dp.Measurement) -> Any:
-        """Charge a measurement, then run it."""
+    def __call__(self, query: dp.Measurement, *, request: str | None = None) -> Any:
+        """Charge a measurement, then run it.
+
+        :param query: any measurement on the data
+        :param request: as for :meth:`query`
+        """
         charged: Any = self.queryable
-        return charged.ask(query, self._request)
+        return charged.ask(query, self._request if request is None else request)
 
     def remaining_privacy_loss(self) -> Any:
         """What the ledger has left for the data set."""
@@ -171,6 +195,7 @@ def ledger_context(
         metric, d_in = privacy_unit
     except (TypeError, ValueError):
         raise ValueError(f"privacy_unit ({privacy_unit!r}) must be (metric, distance)") from None
+    d_in = copy.deepcopy(d_in)  # a list of bounds could be changed later
     domain = domain_of(data, infer=True) if domain is None else domain
     for margin in margins or ():
         domain = with_margin(domain, margin)

@@ -15,6 +15,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -25,11 +26,12 @@ from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.budget.events import Approximate, Profile
 from opendp_optimal.checks import interval
 from opendp_optimal.errors import CertificateError, SolverError
+from opendp_optimal.exact.numbers import float_down
 from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import make_measurement, require_features
 from opendp_optimal.measure.facts import Facts, record_text, remember
-from opendp_optimal.measure.guarantee import group
+from opendp_optimal.measure.guarantee import group, step_delta
 from opendp_optimal.measure.noise import target_of
 from opendp_optimal.measure.waiting import defer, to_then
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA
@@ -102,13 +104,16 @@ def _noise(columns: int, rows: int, epsilon: float, delta: float, loss: str) -> 
     units = max(fine, -(-max(box.least_grid, lattice << _SPARE) // rows))
     units += units % 2
     best = _Noise(box, units, rows, -(-rows * units // lattice) * lattice)
-    if columns > 1 or rows > 1 or delta == 0 or epsilon < LEAST_EPSILON:
+    # A pair table hides one record; several are so many steps.
+    each = float_down(Fraction(epsilon) / rows)
+    part = step_delta(each, delta, rows)
+    if columns > 1 or part < MIN_DELTA or each < LEAST_EPSILON:
         return best
     try:
-        pair = solve_pair(epsilon, delta, loss=loss)
+        pair = solve_pair(each, part, loss=loss)
     except (CertificateError, SolverError):
         return best
-    if pair.upper < _box_loss(box, loss):
+    if pair.upper < _box_loss(box, loss) * rows ** (2 if loss == "l2" else 1):
         return _Noise(pair, pair.cells * _STEPS, rows, 0)
     return best
 
@@ -161,6 +166,8 @@ class _Price:
         if not 0 < rows <= self.noise.rows:
             return Approximate(*self.pair(rows))
         table = self.noise.table
+        if isinstance(table, PairTable) and rows > 1:  # its profile is that of one record
+            return Approximate(*self.pair(rows))
         return Profile(self.epsilon, self.delta, table, rows, table.delta_at, 1 << 14)
 
 

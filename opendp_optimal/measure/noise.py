@@ -15,7 +15,7 @@ from opendp_optimal.measure._opendp import (
     new_profile,
     require_features,
 )
-from opendp_optimal.measure.anatomy import spaces
+from opendp_optimal.measure.anatomy import price_of
 from opendp_optimal.measure.concentrated import KINDS, concentrated_noise
 from opendp_optimal.measure.facts import Facts, digest_of, record_text, remember
 from opendp_optimal.measure.guarantee import (
@@ -113,7 +113,7 @@ def make_optimal_noise(
     if (d_out is None) == (like is None):
         raise ValueError(f"give one of d_out ({d_out!r}) and like ({like!r})")
     if like is not None:
-        d_out, output_measure = _price_of(like, input_domain, input_metric, d_in, output_measure)
+        d_out, output_measure = price_of(like, input_domain, input_metric, d_in, output_measure)
     kind = "" if output_measure is None else str(output_measure.type)
     if kind.endswith(("ZeroConcentratedDivergence", "ZeroConcentratedDivergence>")):
         if profile:
@@ -232,26 +232,6 @@ def make_concentrated_noise(
         parse(loss),
         only=kind,
     )
-
-
-def _price_of(
-    like: Any,
-    input_domain: dp.Domain,
-    input_metric: dp.Metric,
-    d_in: Any,
-    output_measure: dp.Measure | None,
-) -> tuple[Any, dp.Measure]:
-    """What OpenDP's own noise costs at a distance, and in which measure of privacy."""
-    try:
-        native = (input_domain, input_metric) >> like
-    except TypeError:
-        native = None
-    if not isinstance(native, dp.Measurement):
-        raise ValueError(f"like ({like!r}) must be a then_ function of noise, with its scale")
-    measure = spaces(native)[2]
-    if output_measure not in (None, measure):
-        raise ValueError(f"output_measure ({output_measure}) must be that of like ({measure})")
-    return native.map(d_in), measure
 
 
 def noise_measurement(

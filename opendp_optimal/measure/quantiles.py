@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.budget.events import Approximate
+from opendp_optimal.budget.ledger.answers import storable
 from opendp_optimal.checks import interval
 from opendp_optimal.checks import whole as _whole
 from opendp_optimal.exact.numbers import float_down, float_up
@@ -32,9 +33,10 @@ from opendp_optimal.sample.integers import laplace_integers
 from opendp_optimal.sample.quantiles import (
     MOST_BINS,
     Step,
+    cells_of,
     rank_spread,
-    release_bins,
-    roundest,
+    released_candidates,
+    round_numbers,
     steps_of,
 )
 
@@ -49,6 +51,8 @@ _SURELY = 3.0
 _MOST_ROWS = 1 << 20
 _EXPONENTS = 1075
 """Powers of two: 2^-1074 is the smallest float."""
+MOST_POWER = _EXPONENTS + 1024
+"""The power of the largest float, counted from below all of them."""
 _SURE = 1e4
 """One release in so many, at most, takes an empty power of two for a used one."""
 _TYPES = {
@@ -56,10 +60,11 @@ _TYPES = {
     **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
     **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
 }
-_LARGE = 2.0**1020
+_LARGE, _EXACT = 2.0**1020, 1 << 53
 Bounds = tuple[Any, Any]
 
 
+@storable
 @dataclass(frozen=True)
 class Quantiles:
     """Released quantiles; iterating gives their values.
@@ -118,12 +123,12 @@ class Quantiles:
 
 @dataclass(frozen=True)
 class Line:
-    """The numbers of a domain between two bounds, in bins.
+    """The numbers between two bounds that quantiles are selected from.
 
     :param low: the smallest
     :param high: the largest
     :param whole: whether they are integers
-    :param count: of bins
+    :param count: of bins of equal length, each with a number of few digits
     """
 
     low: Any
@@ -131,19 +136,24 @@ class Line:
     whole: bool
     count: int = MOST_BINS
 
-    @property
-    def full(self) -> bool:
-        """Whether there is a bin for each value that the data can have."""
-        return self.count < MOST_BINS
-
-    @property
-    def span(self) -> Fraction:
-        """The length of all bins."""
-        return Fraction(self.high) - Fraction(self.low) + (1 if self.whole else 0)
-
     @cached_property
-    def edges(self) -> Floats:
-        """Where bins of floats begin: a value that is one of these is in its own bin."""
+    def numbers(self) -> NDArray[Any]:
+        """The candidates, rising: a number of each bin, and both bounds."""
+        if not self.whole:
+            edges = self._edges()
+            found = round_numbers(edges[:-1], edges[1:])
+            ends = [self.low + 0.0, self.high + 0.0]
+            return np.unique(np.clip(np.concatenate([found, ends]), self.low, self.high))
+        span = self.high - self.low + 1
+        starts = [self.low + at * span // self.count for at in range(self.count + 1)]
+        dtype = np.uint64 if self.high >= 1 << 63 else np.int64
+        if span > self.count and max(abs(self.low), abs(self.high)) < _EXACT:
+            edges = np.array(starts, np.float64)
+            starts = np.ceil(round_numbers(edges[:-1], edges[1:])).astype(np.int64).tolist()
+        return np.unique(np.array([*starts[: self.count], self.low, self.high], dtype))
+
+    def _edges(self) -> Floats:
+        """Where bins of floats begin, and the end of the last."""
         part = np.arange(self.count + 1)
         unit = 0.5 if max(abs(self.low), abs(self.high)) > _LARGE else 1.0
         low, high = self.low * unit, self.high * unit
@@ -153,30 +163,19 @@ class Line:
             above = part / self.count * (high - low)
         return np.asarray((above + low) / unit)
 
-    def bins(self, values: NDArray[Any]) -> Integers:
-        """The bin of each value, a function of the value alone; NaN is in the first."""
+    def cells(self, values: NDArray[Any]) -> Integers:
+        """The cell of each value, a function of the value alone; NaN is at the lowest."""
         if not self.whole:
             plain = np.nan_to_num(np.asarray(values, np.float64), nan=self.low)
-            place = np.searchsorted(self.edges, plain, side="right") - 1
-            return np.asarray(np.clip(place, 0, self.count - 1).astype(np.int64))
+            return cells_of(np.clip(plain, self.low, self.high), self.numbers)
         ends = np.array([self.low, self.high], values.dtype)
-        clipped = np.clip(values, ends[0], ends[1]).astype(np.uint64)
-        offset = clipped - ends[0].astype(np.uint64)  # modulo 2^64: never negative
-        span = int(self.span)
-        if span <= 1 << 47:
-            return np.asarray((offset.astype(np.int64) * self.count) // span)
-        return np.asarray((offset // np.uint64(-(-span // self.count))).astype(np.int64))
+        return cells_of(np.clip(values, *ends).astype(self.numbers.dtype), self.numbers)
 
-    def value(self, at: int) -> Any:
-        """The number of a bin that is written with the fewest digits."""
-        wide = self.whole and int(self.span) > 1 << 47
-        width = Fraction(-(-int(self.span) // self.count)) if wide else self.span / self.count
-        start = Fraction(self.low) + at * width
-        if self.whole:
-            first, last = math.ceil(start), math.ceil(start + width)
-            found = math.ceil(roundest(Fraction(first), Fraction(max(last, first + 1))))
-            return min(max(found, self.low), self.high)
-        return min(max(float(roundest(start, start + width)), self.low), self.high)
+    def outward(self, end: float, sign: int) -> Any:
+        """An end of an interval as it is shown: -1 for the lower one, 1 for the upper one."""
+        if not self.whole:
+            return end
+        return math.floor(end) if sign < 0 else math.ceil(end)
 
 
 def _power_bins(values: NDArray[Any], whole: bool) -> Integers:
@@ -198,12 +197,21 @@ def _power_end(power: int, *, upper: bool) -> Fraction:
 
 
 def _private_bounds(values: NDArray[Any], whole: bool, epsilon: Fraction) -> tuple[Any, Any]:
+    """The bounds of some values."""
+    powers = _power_bins(values, whole) + MOST_POWER
+    return bounds_of_powers(np.bincount(powers, minlength=2 * MOST_POWER + 1), whole, epsilon)
+
+
+def bounds_of_powers(counts: Integers, whole: bool, epsilon: Fraction) -> tuple[Any, Any]:
     """The outermost powers of two that hold more records than noise would explain.
 
     One record moves one of the counts by 1.
+
+    :param counts: of the powers -MOST_POWER..MOST_POWER
+    :param whole: whether values are integers
+    :param epsilon: for one record
     """
-    most = _EXPONENTS + 1024  # the largest power of a float
-    counts = np.bincount(_power_bins(values, whole) + most, minlength=2 * most + 1)
+    most = MOST_POWER
     noisy = counts + laplace_integers(min(float_down(epsilon), 1.0), len(counts))
     enough = math.ceil(math.log(len(counts) * _SURE) / min(float(epsilon), 1.0))
     used = np.flatnonzero(noisy >= enough)
@@ -241,15 +249,15 @@ class QuantileDesign:
         """How far the rank of each quantile is off, about 95 % of the time at most."""
         return rank_spread(self.steps, len(self.wanted), self.selecting)
 
-    def release(self, line: Line, bins: Integers) -> Quantiles:
+    def release(self, line: Line, cells: Integers) -> Quantiles:
         """The quantiles of some records.
 
-        :param line: the bins
-        :param bins: of the records
+        :param line: with the candidates
+        :param cells: of the records
         """
-        count = len(bins) + int(laplace_integers(min(float_down(self.counting), 1.0), 1)[0])
-        places = release_bins(
-            bins, line.count, self.steps, len(self.wanted), self.selecting, full=line.full
+        count = len(cells) + int(laplace_integers(min(float_down(self.counting), 1.0), 1)[0])
+        places = released_candidates(
+            cells, len(line.numbers), self.steps, len(self.wanted), self.selecting
         )
         surely = count - _SURELY / float(self.counting)
         spread = self.spread / max(surely, 1.0)
@@ -288,8 +296,9 @@ def make_optimal_quantiles(
     :param probabilities: of the quantiles, rising, each between 0 and 1.
     :param d_in: how many records a person has at most.
     :param d_out: an epsilon, or ``(epsilon, delta)``.
-    :param bins: between the bounds, of equal length, at most 65536. Where the data have fewer
-        values than that, one bin for each is best: (0, 500000) in hundreds makes 5000.
+    :param bins: between the bounds, of equal length, at most 65536; quantiles are selected from a
+        number of few digits in each. Where the data have fewer values than that, one bin for each
+        is best: (0, 500000) in hundreds makes 5000.
     :param share: of epsilon that finds bounds, where they are None.
     :returns: a measurement that releases :class:`Quantiles`.
 
@@ -322,7 +331,7 @@ def make_optimal_quantiles(
     def release(data: Any) -> Quantiles:
         values = np.asarray(data, dtype)
         found = line or _clipped(_private_bounds(values, whole, finding), carrier, count_of_bins)
-        return design.release(found, found.bins(values))
+        return design.release(found, found.cells(values))
 
     approximate = isinstance(d_out, tuple)
 
@@ -353,15 +362,13 @@ def _answer(
 ) -> Quantiles:
     """Quantiles from their bins, with intervals as wide as errors of their ranks make them."""
     ends = line.low, line.high
-    values = tuple(line.value(at) for at in places)
+    values = tuple(line.numbers[places].tolist())
     plain = Quantiles(wanted, values, values, values, count, ends)
     sides = []
     for sign in (-1, 1):
         moved = np.clip(np.array(wanted) + sign * spread, 0.0, 1.0).tolist()
-        reached = [plain.quantile(p) for p in moved]
-        rounded = [math.floor(v) if sign < 0 else math.ceil(v) for v in reached]
-        kept = rounded if line.whole else reached
-        sides.append(tuple(min(max(v, ends[0]), ends[1]) for v in kept))
+        reached = [line.outward(plain.quantile(p), sign) for p in moved]
+        sides.append(tuple(min(max(v, ends[0]), ends[1]) for v in reached))
     return Quantiles(wanted, values, sides[0], sides[1], count, ends)
 
 

@@ -34,6 +34,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import become, introduce
 from opendp_optimal.measure.space import INTEGER_RANGES, Space
@@ -155,7 +156,7 @@ def _floats(space: Space, table: Drawn, grid: Grid) -> Callable[[Any], npt.NDArr
     return release
 
 
-def _slowly(x: npt.NDArray[np.float64], noise: list[int], bits: int) -> npt.NDArray[np.float64]:
+def _slowly(x: Floats, noise: list[int], bits: int) -> Floats:
     """Add noise of any size, value by value, in Python's integers."""
     scale = Fraction(2) ** bits
     sums = [round(Fraction(v) * scale) + n for v, n in zip(x.tolist(), noise, strict=True)]
@@ -213,7 +214,7 @@ def _sized(x: npt.NDArray[Any], space: Space) -> npt.NDArray[Any]:
     return np.concatenate([x[: space.size], np.zeros(max(0, space.size - x.size), x.dtype)])
 
 
-def _saturating(x: npt.NDArray[Any], noise: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def _saturating(x: npt.NDArray[Any], noise: Integers) -> npt.NDArray[Any]:
     """Add 64-bit integers and signed noise, stopping at the ends of the type."""
     ends = np.iinfo(x.dtype)
     with np.errstate(over="ignore"):

@@ -21,7 +21,7 @@ import numpy as np
 
 from opendp_optimal.budget.events import Profile
 from opendp_optimal.exact.numbers import exp_down, exp_up, float_up
-from opendp_optimal.known import expected_loss
+from opendp_optimal.known import Law, expected_loss
 from opendp_optimal.losses.base import Loss
 from opendp_optimal.measure.guarantee import Design, coordinates, design_for
 from opendp_optimal.measure.release import releaser
@@ -138,9 +138,9 @@ class VectorGuarantee:
         distance = self.d_in if d_in is None else d_in
         return Profile(*self.pair(distance), self, distance, self.curve(distance), _WORK)
 
-    def law(self) -> None:
-        """There is no law of noise on one number."""
-        return None
+    def law(self) -> Law | None:
+        """The law of each number's noise, where the domain fixes the length."""
+        return None if self.only is None else self.only.coordinate(integer=self.space.integer)
 
     def release(self) -> Callable[[Any], Any]:
         """The function that adds the noise to vectors of the space."""

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+import numpy as np
+
 from opendp_optimal.arrays import Integers
 from opendp_optimal.errors import SolverError
 from opendp_optimal.exact.numbers import exp_down, exp_up, float_down, float_up
-from opendp_optimal.known import Geometric
+from opendp_optimal.known import DiscreteGaussian, Geometric, Laplace, Law, Tabulated
 from opendp_optimal.measure.release import Grid
 from opendp_optimal.measure.space import Space
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
@@ -33,6 +35,7 @@ LONGEST_DOMAIN = 1 << 20
 """Longer vectors get Laplace noise or scalar tables."""
 _SPARE = 1 << 16
 """Grid steps in a lattice unit of a staircase, so that rounding up costs nothing to speak of."""
+_MOST_LISTED = 1 << 20
 _LAPLACE_STEPS = 1 << 24
 """Grid steps in the scale of Laplace noise, at least."""
 
@@ -75,6 +78,26 @@ class VectorNoise:
         if self.table is not None:
             return self.table.delta_at(epsilon, share)
         return pure_delta(Fraction(self.rate) * share * self.reach, epsilon)
+
+    def coordinate(self, *, integer: bool) -> Law:
+        """The law of each number's noise, in the units of the data.
+
+        :param integer: whether what is released is rounded to integers
+        """
+        grid = 2.0**-self.grid.bits
+        if self.table is None:
+            return Geometric(self.rate / grid) if integer else Laplace(self.rate / grid)
+        if self.table.kind == "integer":
+            return self.table.coordinate()
+        law = self.table.coordinate(self.reach * grid)
+        if isinstance(law, Tabulated):
+            return law.rounded() if integer else law
+        reach = math.ceil(12 * law.spread) + 1
+        if not integer or reach > _MOST_LISTED:
+            return DiscreteGaussian(law.spread) if integer else law
+        return Tabulated(
+            np.diff(law.cdf(np.arange(-reach, reach + 2) - 0.5)), 1.0, law.spread, integer=True
+        )
 
     @property
     def norm(self) -> str:
@@ -142,6 +165,9 @@ def _radial(space: Space, size: int, distance: Fraction, table: RadialTable) -> 
     if space.integer and _fits(table, _grid_reach(space, size, distance, max(bits, 0), table.norm)):
         bits = max(bits, 0)
     reach = _grid_reach(space, size, distance, bits, table.norm)
+    while not space.integer and not _fits(table, reach) and reach >= 2 * least:
+        bits -= 1  # moves are longer in the norm of the noise: a coarser grid will do
+        reach = _grid_reach(space, size, distance, bits, table.norm)
     reach = -(-reach // lattice) * lattice
     if not _fits(table, reach):
         return None
@@ -156,7 +182,7 @@ def _radial(space: Space, size: int, distance: Fraction, table: RadialTable) -> 
 def _fits(table: RadialTable, reach: int) -> bool:
     """Whether radii stay where they can be drawn."""
     far = 4.0 * (table.size + 8 * math.sqrt(table.size) + 40) / table.epsilon + 4
-    return reach <= 1 << 42 and reach * far < LARGEST_RADIUS
+    return reach <= 1 << 42 and reach * far < LARGEST_RADIUS and table.can_draw_at(reach)
 
 
 def _rounded_loss(expected: float, size: int, power: int) -> float:

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from opendp_optimal.arrays import Floats
+from opendp_optimal.arrays import Booleans, Floats, Indices
 from opendp_optimal.problem.channel import ChannelProblem, Matrix
 
 _LARGEST = 64.0
@@ -34,9 +33,9 @@ class ChannelProgram:
     """
 
     cost: Floats
-    first: NDArray[np.intp]
-    second: NDArray[np.intp]
-    flips: NDArray[np.bool_]
+    first: Indices
+    second: Indices
+    flips: Booleans
     growth: Floats
     delta: float
     caps: Floats

@@ -14,21 +14,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Floats, Indices
 from opendp_optimal.problem.noise import NoiseProblem
 
 if TYPE_CHECKING:
     from scipy import sparse
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -234,12 +231,12 @@ class LatticeSolution:
     shifts: Indices
     budget_price: Floats
     slack_price: Floats
-    order_price: Floats
-    tail_price: Floats
     primal: float
     dual: float
-    status: str
     iterations: int
+    status: str = "optimal"
+    order_price: Floats = field(default_factory=lambda: np.zeros(0))
+    tail_price: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 def floats(numerators: Sequence[int], denominator: int) -> Floats:

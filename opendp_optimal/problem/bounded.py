@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from opendp_optimal.checks import finite, positive
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.problem.base import Problem
 from opendp_optimal.problem.noise import check_target
@@ -53,7 +54,7 @@ class BoundedProblem(Problem):
     def __post_init__(self) -> None:
         """Check arguments at the door."""
         for name in ("epsilon", "delta", "sensitivity", "low", "high"):
-            object.__setattr__(self, name, _finite(name, getattr(self, name)))
+            object.__setattr__(self, name, finite(name, getattr(self, name)))
         check_target(self.epsilon, self.delta)
         if not isinstance(self.integer, bool):
             raise ValueError(f"integer ({self.integer!r}) must be True or False")
@@ -61,8 +62,7 @@ class BoundedProblem(Problem):
             raise ValueError(
                 f"range ({self.low}, {self.high}) must have its low end below its high end"
             )
-        if not self.sensitivity > 0:
-            raise ValueError(f"sensitivity ({self.sensitivity}) must be positive")
+        positive("sensitivity", self.sensitivity)
         if self.loss.shape == "lipschitz":
             raise ValueError(
                 f"loss ({self.loss.name}) must not fall as the error grows: answers outside of "
@@ -76,10 +76,7 @@ class BoundedProblem(Problem):
         if self.prior is not None:
             object.__setattr__(self, "prior", self._checked_prior(self.prior))
         if self.cap is not None:
-            cap = _finite("cap", self.cap)
-            if not cap > 0:
-                raise ValueError(f"cap ({self.cap}) must be positive")
-            object.__setattr__(self, "cap", cap)
+            object.__setattr__(self, "cap", positive("cap", self.cap))
 
     def _check_losses(self) -> None:
         """Refuse lengths whose losses floats do not hold."""
@@ -107,7 +104,7 @@ class BoundedProblem(Problem):
             raise ValueError("bins must not be given for integer queries: each integer is one")
 
     def _checked_edges(self, edges: Sequence[float]) -> tuple[float, ...]:
-        values = tuple(_finite("bins", e) for e in edges)
+        values = tuple(finite("bins", e) for e in edges)
         rising = all(a < b for a, b in itertools.pairwise(values))
         if len(values) < 2 or not rising or (values[0], values[-1]) != (self.low, self.high):
             raise ValueError(
@@ -117,7 +114,7 @@ class BoundedProblem(Problem):
         return values
 
     def _checked_prior(self, prior: Sequence[float]) -> tuple[float, ...]:
-        values = tuple(_finite("prior", w) for w in prior)
+        values = tuple(finite("prior", w) for w in prior)
         wanted = None
         if self.integer:
             wanted = int(self.high) - int(self.low) + 1
@@ -171,16 +168,6 @@ class BoundedProblem(Problem):
     def kind(self) -> str:
         """ "real" or "integer"."""
         return "integer" if self.integer else "real"
-
-
-def _finite(name: str, value: object) -> float:
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        number = math.nan
-    if isinstance(value, bool) or not math.isfinite(number):
-        raise ValueError(f"{name} ({value!r}) must be a finite number")
-    return number
 
 
 def _short(values: Sequence[float]) -> str:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from opendp_optimal.checks import finite, positive
 from opendp_optimal.losses.base import LatticeCost, Loss, parse
 from opendp_optimal.problem.base import Problem
 
@@ -15,12 +16,15 @@ _REMEMBERED = 8
 """Costs that are not computed again, at most."""
 
 
-def check_target(epsilon: float, delta: float) -> None:
-    """Raise unless tables are made for a privacy target."""
+def check_target(epsilon: float, delta: float) -> tuple[float, float]:
+    """Return a privacy target that tables are made for, in floats."""
+    if type(epsilon) is not float or type(delta) is not float:
+        epsilon, delta = finite("epsilon", epsilon), finite("delta", delta)
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
         raise ValueError(f"epsilon ({epsilon}) must be in [{MIN_EPSILON}, {MAX_EPSILON:g}]")
     if not (delta == 0 or MIN_DELTA <= delta < 1):
         raise ValueError(f"delta ({delta}) must be 0 or in [{MIN_DELTA}, 1)")
+    return epsilon, delta
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +52,11 @@ class NoiseProblem(Problem):
 
     def __post_init__(self) -> None:
         """Check arguments at the door."""
-        epsilon, delta = _number("epsilon", self.epsilon), _number("delta", self.delta)
-        check_target(self.epsilon, self.delta)
+        epsilon, delta = check_target(self.epsilon, self.delta)
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
         if self.integer_sensitivity is not None:
-            n = _number("integer_sensitivity", self.integer_sensitivity)
+            n = finite("integer_sensitivity", self.integer_sensitivity)
             if not (1 <= n <= 4096 and n == int(n)):
                 raise ValueError(
                     f"integer_sensitivity ({self.integer_sensitivity}) must be an integer "
@@ -65,12 +68,12 @@ class NoiseProblem(Problem):
         if not isinstance(self.symmetric, bool) or not isinstance(self.monotone, bool):
             raise ValueError("symmetric and monotone must be True or False")
         if self.support is not None:
-            self._check_support(_number("support", self.support))
-            object.__setattr__(self, "support", float(self.support))
+            object.__setattr__(self, "support", positive("support", self.support))
+            self._check_support(self.support)
         if self.impossible is not None:
-            if not 0 < _number("impossible", self.impossible) <= delta:
+            object.__setattr__(self, "impossible", finite("impossible", self.impossible))
+            if not 0 < self.impossible <= delta:
                 raise ValueError(f"impossible ({self.impossible}) must be in (0, delta = {delta}]")
-            object.__setattr__(self, "impossible", float(self.impossible))
         if delta == 0 and (self.monotone or self.support or self.impossible):
             raise ValueError(
                 "delta (0) must be positive for monotone, support and impossible: pure noise is "
@@ -80,8 +83,6 @@ class NoiseProblem(Problem):
     def _check_support(self, support: float) -> None:
         """Chain (epsilon, delta) from the edge inwards: it bounds the mass of each half."""
         unit = self.integer_sensitivity or 1
-        if not 0 < support < math.inf:
-            raise ValueError(f"support ({support}) must be positive and finite")
         steps = math.floor(support / unit) + 1
         grown = math.expm1(min(700.0, steps * self.epsilon)) / math.expm1(self.epsilon)
         if 2 * self.delta * grown < 1 - 1e-9:
@@ -160,13 +161,3 @@ class NoiseProblem(Problem):
 def support_radius(epsilon: float, delta: float) -> float:
     """Where truncated Laplace noise that uses half of delta ends, in sensitivities."""
     return math.log1p(math.expm1(epsilon) / delta) / epsilon
-
-
-def _number(name: str, value: object) -> float:
-    try:
-        number = math.nan if isinstance(value, bool | str) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        number = math.nan
-    if math.isnan(number):
-        raise ValueError(f"{name} ({value!r}) must be a number")
-    return number

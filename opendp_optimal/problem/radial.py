@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
-from opendp_optimal.checks import choice, finite, whole
+from opendp_optimal.checks import choice, whole
 from opendp_optimal.errors import TableFormatError
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.problem.base import Problem
@@ -39,15 +39,15 @@ class RadialProblem(Problem):
 
     def __post_init__(self) -> None:
         """Check arguments at the door."""
-        for name in ("epsilon", "delta"):
-            object.__setattr__(self, name, finite(name, getattr(self, name)))
-        check_target(self.epsilon, self.delta)
+        epsilon, delta = check_target(self.epsilon, self.delta)
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", delta)
         object.__setattr__(self, "size", whole("size", self.size, most=LONGEST))
         if self.integer_sensitivity is not None:
             moved = whole("integer_sensitivity", self.integer_sensitivity, most=LARGEST_SENSITIVITY)
             object.__setattr__(self, "integer_sensitivity", moved)
         choice("norm", self.norm, NORMS)
-        if not isinstance(self.loss, Loss) or self.loss.name not in ("l1", "l2"):
+        if not isinstance(self.loss, Loss) or not self.loss.endless:
             raise ValueError(f"loss ({self.loss!r}) must be l1 or l2 for vectors")
         if self.integer_sensitivity is not None and self.norm != "linf":
             raise ValueError(

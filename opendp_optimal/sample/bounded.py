@@ -16,8 +16,8 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Integers
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import exactly
 from opendp_optimal.model.bounded import rounding_pairs
@@ -39,14 +39,14 @@ class Shifting:
     rows: Sequence[WeightedSampler]
     start: int
     step: int
-    telling: bool
+    revealing: bool
 
     def draw(self, answer: int, source: Source = secure_bytes) -> int:
         """The grid place that is released for an answer."""
         shift = one_below(self.step, source)
         cell = (answer - self.start - shift) // self.step + 1
         cell = min(max(cell, 0), len(self.rows) - 1)
-        y = self.rows[cell].draw_one(source) - self.telling
+        y = self.rows[cell].draw_one(source) - self.revealing
         if not 0 <= y < len(self.rows):
             return answer
         return self.start + shift + y * self.step - self.step // 2
@@ -58,7 +58,7 @@ class Rounding:
 
     rows: Sequence[WeightedSampler]
     ends: Sequence[int]
-    telling: bool
+    revealing: bool
 
     def draw(self, answer: int, source: Source = secure_bytes) -> int:
         """The grid place that is released for an answer."""
@@ -66,7 +66,7 @@ class Rounding:
         x = min(bisect_right(self.ends, answer) - 1, len(self.ends) - 2)
         length = self.ends[x + 1] - self.ends[x]
         x += one_below(length, source) < answer - self.ends[x]
-        y = self.rows[x].draw_one(source) - self.telling
+        y = self.rows[x].draw_one(source) - self.revealing
         return self.ends[y] if 0 <= y < len(self.ends) else answer
 
 
@@ -112,11 +112,11 @@ def resolution(problem: BoundedProblem, bins: int) -> int:
 
 def prepare(
     problem: BoundedProblem,
-    weights: NDArray[np.int64],
+    weights: Integers,
     cells: int,
     bits: int,
-    proved: NDArray[np.int64],
-    telling: bool,
+    proved: Integers,
+    revealing: bool,
 ) -> Mechanism:
     """What is drawn from on the grid of multiples of 2^-bits.
 
@@ -125,7 +125,7 @@ def prepare(
     :param cells: equal bins that cover the sensitivity
     :param bits: of the grid
     :param proved: pairs of rows whose privacy is proved
-    :param telling: whether the first and the last column release the answer itself
+    :param revealing: whether the first and the last column release the answer itself
     :raises CertificateError: if the grid moves answers further apart than is proved
     """
     rows = tuple(WeightedSampler.of(row) for row in weights)
@@ -138,11 +138,11 @@ def prepare(
         needed = rounding_pairs([Fraction(e) for e in ends], Fraction(moved))
         if not set(map(tuple, needed.tolist())) <= set(map(tuple, proved.tolist())):
             raise CertificateError("bins are too narrow for floats")
-        return Rounding(rows, tuple(ends), telling)
+        return Rounding(rows, tuple(ends), revealing)
     bins = len(rows) - 1
     low, high = round(Fraction(problem.low) * unit), round(Fraction(problem.high) * unit)
     step = max(-(-moved // cells), -(-(high - low + 1) // bins))
-    return Shifting(rows, low - (bins * step - (high - low)) // 2, step, telling)
+    return Shifting(rows, low - (bins * step - (high - low)) // 2, step, revealing)
 
 
 def releaser(problem: BoundedProblem, mechanism: Mechanism, bits: int) -> Callable[[Any], Any]:

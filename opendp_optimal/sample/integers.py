@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.arrays import Floats, Integers
+from opendp_optimal.arrays import Booleans, Floats, Indices, Integers
 from opendp_optimal.exact.exponentials import exp_many
 from opendp_optimal.sample.digits import Digits, below, settle, settle_beyond
 from opendp_optimal.sample.strips import (
@@ -175,9 +175,7 @@ def laplace_vectors(
     return out
 
 
-def _propose_vectors(
-    rates: Floats, dimension: int, source: Source
-) -> tuple[Integers, NDArray[np.bool_]]:
+def _propose_vectors(rates: Floats, dimension: int, source: Source) -> tuple[Integers, Booleans]:
     count = len(rates)
     slow = rates * (math.sqrt(1.0 / dimension) * (1.0 - 2.0**-48))
     z = _draw("laplace", np.repeat(slow, dimension), count * dimension, source)
@@ -267,7 +265,7 @@ def _propose(
     rates: Floats,
     stretch: float,
     source: Source,
-) -> NDArray[np.intp]:
+) -> Indices:
     """Write proposals into ``z``; return the indices of those not kept.
 
     Of one word, 16 bits choose the strip, 8 are the first digits of the decision, and the others
@@ -297,15 +295,15 @@ def _propose(
 def _look_closer(
     shape: Shape,
     bits: int,
-    which: NDArray[np.intp],
+    which: Indices,
     z: Integers,
     strip: NDArray[np.int8],
-    slot: NDArray[np.intp],
+    slot: Indices,
     word: NDArray[np.uint64],
     units: NDArray[np.uint64],
     rates: Floats,
     source: Source,
-) -> NDArray[np.bool_]:
+) -> Booleans:
     """Decide about some of the proposals with the density itself; may write into ``z``."""
     unit, rate = _pick(units, which), _pick(rates, which)
     strips, digits = strip[which].astype(np.int64), word.view(np.uint8)[2::8][which]
@@ -348,5 +346,5 @@ def _half(shape: Shape, bits: int) -> int:
     return 1 << (bits - 1) if shape == "gaussian" else 0
 
 
-def _pick(values: NDArray[Any], which: NDArray[np.intp]) -> NDArray[Any]:
+def _pick(values: NDArray[Any], which: Indices) -> NDArray[Any]:
     return values[which] if values.ndim else np.broadcast_to(values, (len(which),))

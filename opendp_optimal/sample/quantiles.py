@@ -4,16 +4,18 @@ The quantile that is nearest to the middle splits the data in two; the others ar
 parts, and so on. A record is in one part of each level, so that all quantiles of a level cost what
 one costs: nine of them cost four, sixty-three six.
 
-A quantile of a part is selected among bins that are fixed beforehand. The score of a bin is how far
-the wanted rank is from the ranks that it holds, in whole parts of a rank; every score gets
-geometric noise, and the best one wins (report noisy max). The difference between the records before
-a candidate and the wanted rank moves by at most the larger of a and 1 - a with one record more or
-less, where a is the part's share below the quantile, and so does every score. Given the noise of
-the others, a bin wins if its own noise reaches some number; neighbours move that number by at most
-twice as much, and noise that is so much larger is at least exp(-epsilon) times as likely, whatever
-the number: with integers and ties, too.
+A quantile of a part is selected among candidates that are fixed beforehand. A record is in one of
+the cells that they make: before the first, at the first, between the first and the second, and so
+on. The score of a candidate is how far the wanted rank is from the ranks of the records that equal
+it, in whole parts of a rank; it is negative, by how deep it lies among them, where it is one of
+these. Every score gets geometric noise, and the best one wins (report noisy max). The records
+before a candidate, and those up to it, less the wanted rank, move by at most the larger of a and
+1 - a with one record more or less, where a is the part's share below the quantile, and so does
+every score. Given the noise of the others, a candidate wins if its own noise reaches some number;
+neighbours move that number by at most twice as much, and noise that is so much larger is at least
+exp(-epsilon) times as likely, whatever the number: with integers and ties, too.
 
-Records that share a bin are put in order at random, each by digits of its own, so that a bin with
+Records that share a cell are put in order at random, each by digits of its own, so that a cell with
 many of them can be split: a second selection, with a small share, says where.
 """
 
@@ -33,9 +35,9 @@ from opendp_optimal.sample.integers import laplace_integers
 from opendp_optimal.sample.words import random_words
 
 MOST_BINS, ORDER_BITS = 1 << 16, 16
-"""How many bins there are, and bits of the order of records within one."""
+"""How many candidates there are, about, and bits of the order of records within a cell."""
 _SPLITS = 10
-"""The places where a bin can be split, a power of two."""
+"""The places where the cells at a candidate can be split, a power of two."""
 _UNIT = 64
 """Scores are in such parts of a rank."""
 _SPLIT_SHARE = 0.05
@@ -125,24 +127,16 @@ def sensitivity(share: int) -> int:
     return max(most, _UNIT - least)
 
 
-def scores(below: Integers, until: Integers, share: int, *, full: bool) -> Integers:
-    """How far each candidate is from the wanted rank, in units.
-
-    Where bins are full, a candidate is as good as the records outside it are shared well: that
-    tells neighbours apart best. Where many are empty, by how far the wanted rank is from its own.
+def scores(below: Integers, until: Integers, records: int, share: int) -> Integers:
+    """How far each candidate is from the wanted rank, in units; less than 0 where it has it.
 
     :param below: records of the part before each candidate
-    :param until: records of the part before its end; all of them in the last place
+    :param until: records of the part up to it
+    :param records: of the part
     :param share: of the part that is below the quantile
-    :param full: whether most bins hold records
     """
-    records = until[-1]
-    if full:
-        others = records - (until - below)
-        return np.asarray(np.abs(below * _UNIT - _wanted(share, others)))
     wanted = _wanted(share, records)
-    short = np.maximum(below * _UNIT - wanted, wanted - until * _UNIT)
-    return np.asarray(np.maximum(short, 0))
+    return np.asarray(np.maximum(below * _UNIT - wanted, wanted - until * _UNIT))
 
 
 def _wanted(share: int, records: Any) -> Any:
@@ -167,59 +161,85 @@ def noisy_best(short: Integers, share: int, epsilon: Fraction) -> int:
     return int(np.argmin(short - geometric(min(rate, 1.0), len(short))))
 
 
-def release_bins(
-    bins: Integers, most: int, steps: Step, count: int, epsilon: Fraction, *, full: bool
-) -> Integers:
-    """Bins of the quantiles, which are in order.
+def cells_of(values: Any, candidates: Any) -> Integers:
+    """The cell of each value: 2 i + 1 where it equals candidate i, 2 i between i - 1 and i.
 
-    :param bins: of the records, 0 up to before ``most``
-    :param most: how many bins there are
+    :param values: of any length
+    :param candidates: rising
+
+    >>> cells_of(np.array([0.0, 1.0, 1.5, 2.0, 9.0]), np.array([1.0, 2.0])).tolist()
+    [0, 1, 2, 3, 4]
+    """
+    below = np.searchsorted(candidates, values, "left")
+    until = np.searchsorted(candidates, values, "right")
+    return np.asarray(below + until, np.int64)
+
+
+def released_candidates(
+    cells: Integers, candidates: int, steps: Step, count: int, epsilon: Fraction
+) -> Integers:
+    """Which candidates the quantiles are, in order.
+
+    :param cells: of the records
+    :param candidates: how many there are
     :param steps: the tree
     :param count: of probabilities
     :param epsilon: for one record
-    :param full: whether most bins hold records
     """
-    order = (random_words(len(bins)) >> np.uint64(64 - ORDER_BITS)).astype(np.int64)
-    places = np.sort((bins.astype(np.int64) << ORDER_BITS) | order)
+    order = (random_words(len(cells)) >> np.uint64(64 - ORDER_BITS)).astype(np.int64)
+    places = np.sort((cells.astype(np.int64) << ORDER_BITS) | order)
     found = np.zeros(count, np.int64)
-    _descend(places, 0, most << ORDER_BITS, steps, epsilon, found, full)
+    part = _Part(places, 0, (2 * candidates + 1) << ORDER_BITS, 0, candidates - 1)
+    _descend(part, steps, epsilon, found)
     return found
 
 
-def _descend(
-    places: Integers,
-    low: int,
-    high: int,
-    step: Step | None,
-    left: Fraction,
-    found: Integers,
-    full: bool,
-) -> None:
-    """Find the quantiles of the records in a range of places, ``low`` up to before ``high``."""
+@dataclass(frozen=True)
+class _Part:
+    """Records in a range of places, ``low`` up to before ``high``.
+
+    :param places: of the records, sorted
+    :param low: where the range begins
+    :param high: where it ends
+    :param first: the first candidate for its quantiles
+    :param last: the last one
+    """
+
+    places: Integers
+    low: int
+    high: int
+    first: int
+    last: int
+
+    def ranks(self, cells: Any) -> Integers:
+        """How many of the records are before these cells."""
+        edges = np.clip(cells << ORDER_BITS, self.low, self.high)
+        return np.asarray(np.searchsorted(self.places, edges))
+
+
+def _descend(part: _Part, step: Step | None, left: Fraction, found: Integers) -> None:
+    """Find the quantiles of a part."""
     if step is None:
         return
-    if high == low:  # no place is left: the one before it has all that there is
-        found[step.at] = max(low - 1, 0) >> ORDER_BITS
-        _descend(places, low, high, step.below, left, found, full)
-        _descend(places, low, high, step.above, left, found, full)
-        return
     select, split = shares(step, left)
-    first, last = low >> ORDER_BITS, (high - 1) >> ORDER_BITS
-    edges = np.clip(np.arange(first, last + 2) << ORDER_BITS, low, high)
-    ranks = np.searchsorted(places, edges)
-    short = scores(ranks[:-1], ranks[1:], step.share, full=full)
-    at = noisy_best(short, step.share, select)
-    found[step.at] = first + at
+    own = 2 * np.arange(part.first, part.last + 1) + 1
+    records = len(part.places)
+    short = scores(part.ranks(own), part.ranks(own + 1), records, step.share)
+    at = part.first + noisy_best(short, step.share, select)
+    found[step.at] = at
     if step.leaf:
         return
-    inside = np.unique(np.linspace(edges[at], edges[at + 1], (1 << _SPLITS) + 1).astype(np.int64))
-    ranks = np.searchsorted(places, inside)
-    short = np.abs(ranks * _UNIT - _wanted(step.share, len(places)))
-    place = int(inside[noisy_best(short, step.share, split)])
-    middle = int(np.searchsorted(places, place))
+    start, end = (min(max(c << ORDER_BITS, part.low), part.high) for c in (2 * at, 2 * at + 3))
+    inside = np.unique(np.linspace(start, end, (1 << _SPLITS) + 1).astype(np.int64))
+    ranks = np.searchsorted(part.places, inside)
+    off = np.abs(ranks * _UNIT - _wanted(step.share, records))
+    place = int(inside[noisy_best(off, step.share, split)])
+    middle = int(np.searchsorted(part.places, place))
     rest = left - select - split
-    _descend(places[:middle], low, place, step.below, rest, found, full)
-    _descend(places[middle:], place, high, step.above, rest, found, full)
+    below = _Part(part.places[:middle], part.low, place, part.first, at)
+    above = _Part(part.places[middle:], place, part.high, at, part.last)
+    _descend(below, step.below, rest, found)
+    _descend(above, step.above, rest, found)
 
 
 def rank_spread(steps: Step, count: int, epsilon: Fraction) -> Floats:
@@ -250,19 +270,25 @@ def _variances(
     yield from _variances(step.above, left - select - split, own, high)
 
 
-def roundest(low: Fraction, high: Fraction) -> Fraction:
-    """The number with the fewest digits in [low, high), which data written by people hold most.
+def round_numbers(low: Floats, high: Floats) -> Floats:
+    """The number with the fewest digits in each [low, high): data written by people hold it most.
 
-    >>> roundest(Fraction(4988, 10), Fraction(5013, 10))
-    Fraction(500, 1)
+    :param low: where each range begins
+    :param high: where it ends
+
+    >>> round_numbers(np.array([498.8, -3.0, 0.0123]), np.array([501.3, 2.0, 0.0177])).tolist()
+    [500.0, 0.0, 0.013]
     """
-    if low <= 0 < high:
-        return Fraction(0)
-    size = max(abs(low), abs(high))
-    power = math.floor(math.log10(size.numerator) - math.log10(size.denominator)) + 1
-    for digit in range(power, power - 40, -1):
-        step = Fraction(10) ** digit
-        found = -(-low // step) * step
-        if found < high:
-            return found
-    return low
+    found, left = low.copy(), np.ones(len(low), np.bool_)
+    with np.errstate(all="ignore"):
+        largest = float(np.max(np.maximum(np.abs(low), np.abs(high)), initial=0.0))
+        first = min(308, math.floor(math.log10(largest)) + 1) if largest else 0
+        narrow = float(np.min(high - low, initial=largest))
+        last = max(-307, math.floor(math.log10(narrow)) - 1) if narrow > 0 else -307
+        for digit in range(first, max(last, first - 40) - 1, -1):
+            step = 10.0 ** abs(digit)
+            number = np.ceil(low / step) * step if digit >= 0 else np.ceil(low * step) / step
+            fits = left & (low <= number) & (number < high)
+            found[fits] = number[fits] + 0.0  # no zero has a sign
+            left &= ~fits
+    return found

@@ -98,7 +98,8 @@ class DecayRadii:
         return self.a + 2 * self.b * self._middle - 2 * self.b / self._slope
 
     @cached_property
-    def _rate(self) -> float:
+    def rate(self) -> float:
+        """Of the geometric variables."""
         return float_down(self._ideal)
 
     def __call__(self, count: int, source: Source = secure_bytes) -> Integers:
@@ -117,7 +118,7 @@ class DecayRadii:
         rows = max(1, _BATCH // parts)
         for start in range(0, count, rows):
             here = radii[start : start + rows]
-            z = laplace_integers(self._rate, len(here) * parts, source=source)
+            z = laplace_integers(self.rate, len(here) * parts, source=source)
             # Folding the two sides makes geometric variables of them.
             here[:] = np.where(z >= 0, z, -z - 1).reshape(-1, parts).sum(axis=1) + 1
         chance = self._chances(radii)
@@ -131,7 +132,7 @@ class DecayRadii:
     def _chances(self, radii: Integers) -> Floats:
         b, x0 = float(self.b), float(self._slope)
         t, u = radii.astype(np.float64), (radii - self._middle).astype(np.float64)
-        lag = float(self._ideal - Fraction(self._rate))
+        lag = float(self._ideal - Fraction(self.rate))
         # The product of T / (T + i), i < size.
         steps = np.arange(1, self.size)
         shrink = np.zeros(len(t))
@@ -151,7 +152,7 @@ class DecayRadii:
         factor /= self._slope
         x = self.a + self.b * (2 * radius + 1)
         exponent = 2 * self.b * u / self._slope + self.b * u * u
-        exponent += (self._ideal - Fraction(self._rate)) * radius
+        exponent += (self._ideal - Fraction(self.rate)) * radius
         while True:
             bits = v.bits + 64 + _small(x)
             upper = factor * (1 - exp_down(-x, bits)) * exp_up(-exponent, bits)

@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Floats
 from opendp_optimal.exact.exponentials import exp_bounds
 
 Shape = Literal["gaussian", "laplace"]
@@ -127,7 +128,7 @@ def packed(shape: Shape, stretch: float) -> NDArray[np.uint16]:
 
 
 @cache
-def keep_factors(shape: Shape) -> NDArray[np.float64]:
+def keep_factors(shape: Shape) -> Floats:
     """Return ``c / W(a)`` for every inner edge.
 
     :param shape: "gaussian" or "laplace"

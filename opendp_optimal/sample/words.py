@@ -12,6 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Integers
+
 try:  # The same kind of generator as OpenDP's own, ten times as fast as the kernel's for many.
     from ssl import RAND_bytes as many_bytes
 except ImportError:  # pragma: no cover
@@ -71,7 +73,7 @@ def one_below(bound: int, source: Source = secure_bytes) -> int:
     return drawn % bound
 
 
-def uniform_below(bound: int, count: int, source: Source = secure_bytes) -> NDArray[np.int64]:
+def uniform_below(bound: int, count: int, source: Source = secure_bytes) -> Integers:
     """Independent integers, uniform on 0..bound-1, by rejection of the uneven rest.
 
     :param bound: at most 2^62; the chance of a second draw is at most bound / 2^64
@@ -88,7 +90,7 @@ def uniform_below(bound: int, count: int, source: Source = secure_bytes) -> NDAr
     return (drawn % np.uint64(bound)).astype(np.int64)
 
 
-def uniform_below_each(bounds: Words, source: Source = secure_bytes) -> NDArray[np.int64]:
+def uniform_below_each(bounds: Words, source: Source = secure_bytes) -> Integers:
     """Independent integers, each uniform on 0..bound-1 for its own bound.
 
     :param bounds: 64-bit words in [1, 2^62]; the answer has their shape

@@ -34,7 +34,7 @@ _MOST_VARIABLES = 2300
 """Variables of a programme up to which bins are refined without being asked to."""
 _CAP_EXCESS = 1e-4
 """By what part the relaxation must exceed a cap for finer bins to be of no use."""
-_ROUGH, _HOPELESS = 0.5, 1.5
+_ROUGH_GAP, _MUCH_WORSE = 0.5, 1.5
 """The gap of noise that is the same for all answers, first, and how much worse than what was found
 its loss must then be, less that gap, to be of no use."""
 _BINS_PART = 1.5
@@ -258,7 +258,7 @@ class BinSearch:
         if self.above is not None and additive.least_loss(problem) >= self.above.value:
             return
         self.progress("noise that is the same for all answers")
-        for gap in (max(_ROUGH, self.gap), self.gap):
+        for gap in (max(_ROUGH_GAP, self.gap), self.gap):
             options = replace(self.options, kind="noise", gap=gap)
             try:
                 noise = additive.noise_for(problem, options)
@@ -267,7 +267,7 @@ class BinSearch:
                 self.failure = self.failure or error
                 return
             rough = found.value * Fraction(noise.lower) / Fraction(noise.upper)
-            if self.above is not None and rough >= _HOPELESS * self.above.value:
+            if self.above is not None and rough >= _MUCH_WORSE * self.above.value:
                 return
             if noise.gap <= self.gap or noise.gap > gap:
                 break  # it will not be any better
@@ -286,8 +286,8 @@ class BinSearch:
         else:
             self.levels.add(bins)
         channel = channel_above(problem, bins, cells)
-        told = len(channel.revealing) // 2
-        for y in range(told, channel.outputs - told):
+        revealed = len(channel.revealing) // 2
+        for y in range(revealed, channel.outputs - revealed):
             weights = np.zeros((len(channel.cost), channel.outputs), np.int64)
             weights[:, y] = TOTAL
             self._keep(_Above(bins, cells, weights, proofs.expected_cost(weights, channel)))

@@ -23,6 +23,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.arrays import Floats, Integers, Progress
 from opendp_optimal.certify.endless import PureTail, prove_pure
 from opendp_optimal.certify.noise import (
     TOTAL,
@@ -31,14 +32,7 @@ from opendp_optimal.certify.noise import (
     prove_bound,
 )
 from opendp_optimal.errors import CertificateError, SolverError
-from opendp_optimal.model.noise import (
-    Floats,
-    LatticeProgram,
-    LatticeSolution,
-    floats,
-    program_below,
-    radii,
-)
+from opendp_optimal.model.noise import LatticeProgram, LatticeSolution, floats, program_below, radii
 from opendp_optimal.model.work import Work
 from opendp_optimal.problem.noise import NoiseProblem, support_radius
 from opendp_optimal.round.noise import private_weights, round_prices
@@ -61,18 +55,16 @@ from opendp_optimal.search.stairs import (
 )
 from opendp_optimal.table.noise import MOST_CELLS, NoiseTable
 
-Progress = Callable[[str], None]
-Integers = NDArray[np.int64]
 N = TypeVar("N", np.float64, np.int64)
 
 _FINEST_SAMPLED = 512
 """Cells of closed forms for a user's own loss, at most."""
-_WORTH = 1e-4
+_LEAST_DELTA = 1e-4
 """From this delta on, what a truncated staircase leaves of it is worth a point mass at 0."""
-_ATOMS, _LONG = 3, 20
+_ATOMS, _SPARE_BITS = 3, 20
 """How often the point mass is corrected for what it takes from the last step; and a power of two:
 of delta, a staircase that is longer than it must be uses one in so many."""
-_SHORT = 4
+_ROUNDING_UNITS = 4
 """Units by which a point of a law may fall short once it is rounded."""
 _MOST_REPAIRED = 10_000_000
 """Points times shifts of laws that are rounded and repaired: the exact check takes its time."""
@@ -247,7 +239,7 @@ def with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTab
     if problem.support is not None:
         edge = problem.support * cells - 0.5 if problem.kind == "real" else problem.support
     for longer, law in truncated(problem.epsilon, tail * 0.999, cells, top, edge):
-        if len(law) * _SHORT > tail * TOTAL or len(law) * cells > _MOST_REPAIRED:
+        if len(law) * _ROUNDING_UNITS > tail * TOTAL or len(law) * cells > _MOST_REPAIRED:
             break
         if not (problem.folded or problem.monotone or problem.support is not None):
             law = _cheapest_place(problem, cells, law)
@@ -289,10 +281,10 @@ def _with_atom(
 ) -> NoiseTable:
     """The same with a point mass at 0 of what the shortest staircase leaves of a large delta."""
     plain = problem.kind == "real" and problem.support is None and problem.impossible is None
-    if not (plain and problem.folded and problem.delta >= _WORTH):
+    if not (plain and problem.folded and problem.delta >= _LEAST_DELTA):
         return best
     spare = spare_units(problem.delta, cells)
-    for last in (spare, spare >> _LONG):
+    for last in (spare, spare >> _SPARE_BITS):
         weights, atom, left = None, 0, 0
         for _ in range(_ATOMS):
             atom = left
@@ -373,16 +365,13 @@ def largest_shift_prices(
     slack = np.zeros(2 * len(outer) - 1)
     slack[: len(outer)] = outer[::-1]
     slack[len(outer) : len(outer) + cells - 1] = inner
-    none = np.zeros(0)
     budget = float(slack.max(initial=0.0))
     return LatticeSolution(
-        weights=none,
+        weights=np.zeros(0),
         atom=0.0,
         shifts=np.array([cells]),
         budget_price=np.array([budget]),
         slack_price=slack[None, :],
-        order_price=none,
-        tail_price=none,
         primal=least,
         dual=least - delta * budget,
         status="closed form",

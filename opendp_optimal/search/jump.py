@@ -12,8 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from opendp_optimal.arrays import Floats
 from opendp_optimal.losses.base import Loss
-from opendp_optimal.model.noise import Floats, LatticeProgram, floats
+from opendp_optimal.model.noise import LatticeProgram, floats
 from opendp_optimal.problem.noise import NoiseProblem
 
 _FINEST, _FINEST_CUSTOM = 4096, 256

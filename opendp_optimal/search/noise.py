@@ -6,10 +6,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
-from opendp_optimal.arrays import Progress
+from opendp_optimal.arrays import Integers, Progress
 from opendp_optimal.certify.noise import no_prices
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.losses.base import Loss, loss_of
@@ -35,8 +32,6 @@ from opendp_optimal.search.sizing import (
 from opendp_optimal.search.stairs import least_delta
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
-
-Integers = NDArray[np.int64]
 
 _ATTEMPTS = 6
 _OWN, _SLOWER = ("auto", "interior"), 50

@@ -17,6 +17,8 @@ from opendp_optimal.table.pair import PairTable
 _MOST_TERMS = 400_000
 """Terms of a programme, at most: some seconds."""
 _ATTEMPTS = 4
+_STUCK = 0.9
+"""A finer lattice that leaves so much of the gap is the last: the bound itself is not tight."""
 
 
 def solve_pair(
@@ -68,8 +70,9 @@ def _refine(problem: PairProblem, options: SearchOptions) -> PairTable:
     for _ in range(_ATTEMPTS):
         options.progress(f"{cells} cells per record")
         found = _attempt(problem, cells, options.gap)
+        stuck = best is not None and found.gap > _STUCK * best.gap
         best = found if best is None or found.gap < best.gap else best
-        if best.gap <= options.gap or cells >= limit:
+        if best.gap <= options.gap or cells >= limit or stuck:
             break
         wanted = 1.05 * cells * math.sqrt(min(found.gap, 4.0) / options.gap)
         cells = min(limit, max(cells + 2, 2 * math.ceil(wanted / 2)))

@@ -6,8 +6,9 @@ import highspy
 import numpy as np
 from scipy import sparse
 
+from opendp_optimal.arrays import Floats
 from opendp_optimal.errors import SolverError
-from opendp_optimal.model.noise import Floats, LatticeProgram
+from opendp_optimal.model.noise import LatticeProgram
 from opendp_optimal.model.work import Work, simplex_iterations, simplex_seconds
 
 TOLERANCE = 1e-9

@@ -14,8 +14,9 @@ from __future__ import annotations
 import highspy
 import numpy as np
 
+from opendp_optimal.arrays import Floats, Indices
 from opendp_optimal.errors import SolverError
-from opendp_optimal.model.noise import Floats, Indices, LatticeProgram, LatticeSolution
+from opendp_optimal.model.noise import LatticeProgram, LatticeSolution
 from opendp_optimal.model.work import Work
 from opendp_optimal.solvers.highs import (
     SMALLEST,
@@ -102,10 +103,7 @@ def _solution(
         shifts=program.shifts,
         budget_price=budget,
         slack_price=slack,
-        order_price=np.zeros(0),
-        tail_price=np.zeros(0),
         primal=value,
         dual=value,
-        status="optimal",
         iterations=rounds,
     )

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from opendp_optimal.arrays import Floats
 from opendp_optimal.errors import SolverError
-from opendp_optimal.model.noise import Floats, LatticeProgram, LatticeSolution, Pairs
+from opendp_optimal.model.noise import LatticeProgram, LatticeSolution, Pairs
 from opendp_optimal.model.work import Work
 from opendp_optimal.solvers.highs import (
     SMALLEST,
@@ -180,6 +181,5 @@ def _solution(
         tail_price=np.maximum(tails, 0.0) / (program.tail_budget or 1.0),
         primal=value,
         dual=value,
-        status="optimal",
         iterations=rounds,
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
+from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -19,8 +20,25 @@ from opendp_optimal.problem.base import Problem
 if TYPE_CHECKING:
     from opendp_optimal.table.files.container import Kind
 
+T = TypeVar("T")
+
 KINDS = ("noise", "bounded", "pair", "radial")
 """Kinds of tables that are kept: each has a module of its name in ``table/files``."""
+
+
+def proving(verify: Callable[[T], None]) -> Callable[[T], None]:
+    """A method that proves: whatever else it raises says that a field is not what it should be."""
+
+    @wraps(verify)
+    def proved(table: T) -> None:
+        try:
+            verify(table)
+        except CertificateError:
+            raise
+        except (TypeError, AttributeError, LookupError, ValueError, ArithmeticError) as error:
+            raise CertificateError(f"a table has parts that are not its own: {error}") from None
+
+    return proved
 
 
 class Certified(Frozen):
@@ -33,6 +51,10 @@ class Certified(Frozen):
     def gap(self) -> float:
         """The certified relative gap (upper - lower) / lower; infinite if lower is not positive."""
         return (self.upper - self.lower) / self.lower if self.lower > 0 else math.inf
+
+    @property
+    def _interval(self) -> str:
+        return f"upper={self.upper:.6g}, lower={self.lower:.6g}, gap={self.gap:.3%}"
 
     def _check_bounds(self, upper: float, lower: float) -> None:
         """Raise unless the bounds that are stated are those that follow from the data."""

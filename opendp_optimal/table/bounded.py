@@ -21,7 +21,7 @@ from opendp_optimal.model import bounded as model
 from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.problem.channel import ChannelProblem
 from opendp_optimal.sample import bounded as sampling
-from opendp_optimal.table.base import Table
+from opendp_optimal.table.base import Table, proving
 from opendp_optimal.table.clamped import Clamped
 from opendp_optimal.table.noise import NoiseTable
 
@@ -76,7 +76,7 @@ class BoundedTable(Table):
             f"BoundedTable({self.kind}, epsilon={p.epsilon}, delta={p.delta}, "
             f"sensitivity={p.sensitivity:g}, range=({p.low:g}, {p.high:g}), loss={p.loss.name}, "
             f"bins={self.bins}, {'' if self.noise is None else 'noise alike for all, '}"
-            f"upper={self.upper:.6g}, lower={self.lower:.6g}, gap={self.gap:.3%})"
+            f"{self._interval})"
         )
 
     def _sizes(self) -> dict[str, Any]:
@@ -99,6 +99,7 @@ class BoundedTable(Table):
     def _below(self) -> ChannelProblem:
         return model.channel_below(self.problem, self.dual_bins, self.dual_cells)
 
+    @proving
     def verify(self) -> None:
         """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
         _check_fields(self)
@@ -161,10 +162,10 @@ class BoundedTable(Table):
             raise ValueError(f"answer ({answer}) must be an integer")
         if self.clamped is not None:
             return float_up(self.clamped.loss())
-        return float_up(expected_loss_at(problem, self.weights, self.cells, value, self.telling))
+        return float_up(expected_loss_at(problem, self.weights, self.cells, value, self.revealing))
 
     @property
-    def telling(self) -> bool:
+    def revealing(self) -> bool:
         """Whether there are columns for the release of the answer itself."""
         return self.noise is None and bool(self._above.revealing)
 
@@ -201,9 +202,9 @@ class BoundedTable(Table):
         if self.noise is not None:
             return self.answers, self.answers, self._clamped_chances(self.noise)
         chances = self.weights / TOTAL
-        if self.telling:
-            told = chances[:, 0] + chances[:, -1]
-            chances = chances[:, 1:-1] + np.diag(told)
+        if self.revealing:
+            revealed = chances[:, 0] + chances[:, -1]
+            chances = chances[:, 1:-1] + np.diag(revealed)
         if problem.integer or problem.edges is not None:
             return self.answers, self.answers, chances
         lattice = model.lattice_above(problem, self.cells, self.bins)
@@ -243,7 +244,7 @@ class BoundedTable(Table):
         if self.clamped is not None:
             return self.clamped.mechanism()
         return sampling.prepare(
-            self.problem, self.weights, self.cells, self.bits, self._above.pairs, self.telling
+            self.problem, self.weights, self.cells, self.bits, self._above.pairs, self.revealing
         )
 
     def apart(self, distance: Fraction) -> int:

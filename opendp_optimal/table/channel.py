@@ -6,16 +6,15 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from opendp_optimal.arrays import Integers
+from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.certify import channel as proofs
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.problem.channel import ChannelProblem, ChannelRequest
 from opendp_optimal.sample.weights import WeightedSampler
-from opendp_optimal.table.base import Certified
+from opendp_optimal.table.base import Certified, proving
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +57,11 @@ class ChannelTable(Certified):
         return self.request.below
 
     @property
-    def channel(self) -> NDArray[np.float64]:
+    def channel(self) -> Floats:
         """The chances P(y|x) as floats, one row for each input."""
         return np.asarray(self.weights / TOTAL)
 
+    @proving
     def verify(self) -> None:
         """Repeat both proofs from what was asked; raises CertificateError if a claim differs."""
         # A request of its own: nothing that was computed before is believed.
@@ -89,10 +89,7 @@ class ChannelTable(Certified):
     def __repr__(self) -> str:
         """One line with the shape and the certified interval."""
         inputs, outputs = self.weights.shape
-        return (
-            f"ChannelTable({inputs} x {outputs}, upper={self.upper:.6g}, "
-            f"lower={self.lower:.6g}, gap={self.gap:.3%})"
-        )
+        return f"ChannelTable({inputs} x {outputs}, {self._interval})"
 
 
 def _bounds(

@@ -15,6 +15,7 @@ from opendp_optimal.errors import CertificateError
 from opendp_optimal.known.keys import best_chances
 from opendp_optimal.problem.keys import KeyProblem
 from opendp_optimal.sample.words import Source, random_words, secure_bytes
+from opendp_optimal.table.base import proving
 
 LARGEST_COUNT = 1 << 62
 """Larger counts are taken for this one."""
@@ -59,6 +60,7 @@ class KeyTable(Frozen):
             f"threshold={self.threshold}, half={self.half})"
         )
 
+    @proving
     def verify(self) -> None:
         """Repeat the proof from the stored data alone; raises CertificateError if it fails."""
         if not isinstance(self.problem, KeyProblem) or type(self.rescue) is not int:

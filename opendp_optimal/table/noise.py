@@ -10,9 +10,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from opendp_optimal.arrays import Integers
+from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.certify.endless import (
     PureTail,
     prove_pure,
@@ -36,9 +35,9 @@ from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.known.law import Tabulated
 from opendp_optimal.losses.base import LatticeCost, Loss, parse
 from opendp_optimal.problem.noise import NoiseProblem
-from opendp_optimal.sample.weights import WeightedSampler, spread_over_cells
-from opendp_optimal.sample.words import one_below, uniform_below
-from opendp_optimal.table.base import Table
+from opendp_optimal.sample.noise import NoiseSampler
+from opendp_optimal.sample.weights import WeightedSampler
+from opendp_optimal.table.base import Table, proving
 
 MOST_CELLS = 1 << 14
 """No table has more lattice cells per unit of sensitivity."""
@@ -91,8 +90,7 @@ class NoiseTable(Table):
         """One line with the guarantee and the certified interval."""
         return (
             f"NoiseTable({self.kind}, epsilon={self.epsilon}, delta={self.delta}, "
-            f"loss={self.loss.name}, cells={self.cells}, radius={self.radius}, "
-            f"upper={self.upper:.6g}, lower={self.lower:.6g}, gap={self.gap:.3%})"
+            f"loss={self.loss.name}, cells={self.cells}, radius={self.radius}, {self._interval})"
         )
 
     def _sizes(self) -> dict[str, Any]:
@@ -110,16 +108,14 @@ class NoiseTable(Table):
             return loss.on_integers(self.radius)
         return loss.on_lattice(self.cells, self.radius)
 
-    def _dual_cost(self) -> LatticeCost:
-        return self.costs[1] if self.costs else self.problem.cost(self.dual.cells, self.dual.reach)
-
+    @proving
     def verify(self) -> None:
         """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
         self._check_bounds(*self._proved())
 
     def _proved(self) -> tuple[float, float]:
         """Prove everything but the bounds that are stated; returns those that follow."""
-        return self._proved_upper(), self._proved_lower()
+        return self._proved_upper(), float_down(self._exact_bound())
 
     def _proved_upper(self) -> float:
         """Prove everything but the bounds; returns the loss that follows."""
@@ -144,10 +140,6 @@ class NoiseTable(Table):
             if len(used) and int(np.abs(used - self.radius).max()) > edge:
                 raise CertificateError(f"noise leaves its support ({problem.support})")
         return float_up(self._exact_loss(problem.loss))
-
-    def _proved_lower(self) -> float:
-        """The lower bound that the prices prove."""
-        return float_down(self._exact_bound())
 
     def _check_fields(self) -> None:
         """Raise unless the fields are of their types and fit each other."""
@@ -201,13 +193,14 @@ class NoiseTable(Table):
         if support is not None:
             unit = 1 if self.kind == "integer" else self.dual.cells
             support = math.ceil(Fraction(support) * unit)
+        dual, problem = self.dual, self.problem
         proved = prove_bound(
-            self.dual,
-            self._dual_cost(),
-            epsilon=self.problem.epsilon,
-            delta=self.problem.delta,
+            dual,
+            self.costs[1] if self.costs else problem.cost(dual.cells, dual.reach),
+            epsilon=problem.epsilon,
+            delta=problem.delta,
             support=support,
-            impossible=self.problem.impossible,
+            impossible=problem.impossible,
         )
         # No loss is negative, though chords below it may be.
         return max(Fraction(0), proved)
@@ -291,24 +284,16 @@ class NoiseTable(Table):
         return high
 
     @cached_property
-    def _sampler(self) -> WeightedSampler:
-        """Lattice points first, then the atom, the right and the left tail, the spike."""
-        ends = [0, 0] if self.tail is None else [self.tail.weight, self.tail.weight]
-        spike = 0 if self.spike is None else self.spike.weight
-        return WeightedSampler.of(
-            np.concatenate([self.weights, [self.atom, *ends, spike]]).astype(np.int64)
+    def _sampler(self) -> NoiseSampler:
+        tail, spike = self.tail, self.spike
+        ends = [0, 0] if tail is None else [tail.weight, tail.weight]
+        last = [self.atom, *ends, 0 if spike is None else spike.weight]
+        return NoiseSampler(
+            self.radius,
+            WeightedSampler.of(np.concatenate([self.weights, last]).astype(np.int64)),
+            None if tail is None else WeightedSampler.of(np.append(tail.weights, tail.again)),
+            None if spike is None else spike.width,
         )
-
-    @cached_property
-    def _tail_sampler(self) -> WeightedSampler:
-        assert self.tail is not None
-        return WeightedSampler.of(np.append(self.tail.weights, self.tail.again))
-
-    def _check_steps(self, steps: int) -> None:
-        if self.kind == "integer" and steps != 1:
-            raise ValueError(f"steps ({steps}) must be 1 for an integer table")
-        if steps < 1 or steps % 2 == 0 or steps * (self.radius + 1) >= 1 << 60:
-            raise ValueError(f"steps ({steps}) must be odd, positive and below 2^60 / radius")
 
     def draw(self, size: int | None = None, steps: int = 1) -> Any:
         """Exact noise from the secure source, in units of 1 / (cells * steps).
@@ -318,65 +303,15 @@ class NoiseTable(Table):
         :param steps: grid points per cell (odd); the guarantee then holds for whole shifts of up
             to cells * steps units. Integer tables have 1
         """
-        self._check_steps(steps)
+        if self.kind == "integer" and steps != 1:
+            raise ValueError(f"steps ({steps}) must be 1 for an integer table")
+        if steps < 1 or steps % 2 == 0 or steps * (self.radius + 1) >= 1 << 60:
+            raise ValueError(f"steps ({steps}) must be odd, positive and below 2^60 / radius")
         if size is None:
-            return self._draw_one(steps)
+            return self._sampler.draw_one(steps)
         if size < 0:
             raise ValueError(f"size ({size}) must not be negative")
-        place = self._sampler.draw(size)
-        atom, spike = place == 2 * self.radius + 1, place == 2 * self.radius + 4
-        cells = place - self.radius
-        cells[atom | spike] = 0
-        if self.tail is not None:
-            cells = self._follow_tails(cells)
-        if steps == 1:
-            return cells
-        if self.tail is not None and int(np.abs(cells).max(initial=0)) >= (1 << 62) // steps - 1:
-            # Noise without end may be longer than integers of 64 bits.
-            far = [c * steps + one_below(steps) - steps // 2 for c in cells.tolist()]
-            out = np.array(far, dtype=object)
-        else:
-            out = spread_over_cells(cells, steps)
-        out[atom] = 0
-        if self.spike is not None:
-            width = self.spike.width(steps)
-            out[spike] = uniform_below(width, int(spike.sum())) - width // 2
-        return out
-
-    def _draw_one(self, steps: int) -> int:
-        place = self._sampler.draw_one()
-        cell = place - self.radius
-        if cell == self.radius + 1:
-            return 0
-        if cell == self.radius + 4:
-            assert self.spike is not None
-            width = self.spike.width(steps)
-            return one_below(width) - width // 2
-        if cell > self.radius:
-            assert self.tail is not None
-            sign = 1 if cell == self.radius + 2 else -1
-            distance = self.radius + 1
-            while (block := self._tail_sampler.draw_one()) == len(self.tail.weights):
-                distance += len(self.tail.weights)
-            cell = sign * (distance + block)
-        if steps == 1:
-            return cell
-        return cell * steps + one_below(steps) - steps // 2
-
-    def _follow_tails(self, cells: Integers) -> Integers:
-        """Replace the two tail outcomes by points beyond the radius."""
-        assert self.tail is not None
-        period = len(self.tail.weights)
-        out = np.flatnonzero(cells > self.radius + 1)
-        signs = np.where(cells[out] == self.radius + 2, 1, -1)
-        distance = np.full(len(out), self.radius + 1, np.int64)
-        going = np.arange(len(out))
-        while len(going):
-            block = self._tail_sampler.draw(len(going))
-            distance[going] += block  # "again" is drawn as one whole period
-            going = going[block == period]
-        cells[out] = signs * distance
-        return cells
+        return self._sampler.draw(size, steps)
 
     def sample(self, size: int | None = None) -> Any:
         """Noise at sensitivity 1 as floats (real tables), or integers (integer tables)."""
@@ -385,7 +320,7 @@ class NoiseTable(Table):
         steps = _SAMPLE_STEPS * (1 if self.spike is None else self.spike.parts)
         return self.draw(size, steps) / (self.cells * steps)
 
-    def chances(self) -> NDArray[np.float64]:
+    def chances(self) -> Floats:
         """The chances of the lattice points, tails included as far as floats see them."""
         inner = self.weights / self.total
         if self.tail is None:
@@ -422,7 +357,7 @@ class NoiseTable(Table):
             spike = (self.spike.weight / self.total, cell / self.spike.parts / 2)
         return Tabulated(self.chances(), cell, width, self.atom / self.total, whole, spike)
 
-    def density(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def density(self) -> tuple[Floats, Floats]:
         """Places and probability densities (real) or probabilities (integer), for plots."""
         points = np.arange(-self.radius, self.radius + 1, dtype=float)
         chance = self.weights / TOTAL

@@ -24,7 +24,7 @@ from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.problem.pair import PairProblem
 from opendp_optimal.sample.pair import PairSampler
 from opendp_optimal.sample.words import Source, secure_bytes
-from opendp_optimal.table.base import Table
+from opendp_optimal.table.base import Table, proving
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +60,13 @@ class PairTable(Table):
         """One line with the guarantee and the certified interval."""
         return (
             f"PairTable(epsilon={self.epsilon}, delta={self.delta}, loss={self.loss.name}, "
-            f"cells={self.cells}, upper={self.upper:.6g}, lower={self.lower:.6g}, "
-            f"gap={self.gap:.3%})"
+            f"cells={self.cells}, {self._interval})"
         )
 
     def _sizes(self) -> dict[str, Any]:
         return {"cells": self.cells, "support": self.weights.shape[0] - 1}
 
+    @proving
     def verify(self) -> None:
         """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
         self._check_bounds(*self._proved())

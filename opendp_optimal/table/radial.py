@@ -23,12 +23,15 @@ from opendp_optimal.certify.radial import (
 from opendp_optimal.certify.radial_bound import RadialPrices, additive_bound_down
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import exp_down, exp_up, float_down, float_up
+from opendp_optimal.known.coordinate import coordinate_law, decay_radii
+from opendp_optimal.known.gaussian import Gaussian as GaussianLaw
+from opendp_optimal.known.law import Law
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.problem.radial import RadialProblem
 from opendp_optimal.sample.balls import LONGEST, ball_points
-from opendp_optimal.sample.integers import gaussian_integers
+from opendp_optimal.sample.integers import gaussian_integers, smallest_rate
 from opendp_optimal.sample.radial import DecayRadii, ListedRadii, radial_vectors
-from opendp_optimal.table.base import Table
+from opendp_optimal.table.base import Table, proving
 
 __all__ = ["RadialTable"]
 
@@ -86,6 +89,7 @@ class RadialTable(Table):
     def _sizes(self) -> dict[str, Any]:
         return {"norm": self.norm, "size": self.size, "shape": self.shape}
 
+    @proving
     def verify(self) -> None:
         """Repeat all proofs from the stored data alone; raises CertificateError if one fails."""
         if type(self.upper) is not float or type(self.lower) is not float:
@@ -128,9 +132,30 @@ class RadialTable(Table):
     def mean_loss(self, loss: str | Loss) -> float:
         """The expected sum of the losses of all coordinates, l1 or l2, rounded up."""
         parsed = parse(loss)
-        if parsed.name not in ("l1", "l2"):
+        if not parsed.endless:
             raise ValueError(f"loss ({loss!r}) must be l1 or l2 for vectors")
         return float_up(self._exact_loss(int(parsed.power)))
+
+    def coordinate(self, unit: float = 1.0) -> Law:
+        """The law of one number of a vector. Except for Gaussian noise, the others depend on it.
+
+        :param unit: the sensitivity, for real tables
+        """
+        law = self.law
+        if isinstance(law, Decay):
+            if law.c == 0:
+                return GaussianLaw(unit / math.sqrt(2 * law.k))
+            radii, weights = decay_radii(law.c, law.k, self.size)
+            return coordinate_law(self.norm, self.size, radii, weights, unit, whole=False)
+        stay = 1 - law.again / 2.0**62
+        # What lies beyond the list is far below all else: every so many of its balls stand for it.
+        beyond = np.unique(np.geomspace(1, 40 / stay, 200).astype(np.int64)) - 1
+        rest = np.exp(np.log1p(-stay) * beyond) if stay < 1 else np.eye(1, len(beyond))[0]
+        balls = np.concatenate([law.start + np.arange(len(law.weights)), law.end + beyond])
+        weights = np.concatenate([law.weights, law.tail * -np.diff(rest, append=0.0)])
+        whole = self.kind == "integer"
+        radii = (law.first + balls * float(law.step)) / (1 if whole else law.step)
+        return coordinate_law(self.norm, self.size, radii, weights, unit, whole=whole)
 
     @property
     def least_grid(self) -> int:
@@ -231,6 +256,18 @@ class RadialTable(Table):
         blank = RadialTable(problem, law, math.inf, 0.0, prices)
         upper, lower = blank._proved()
         return replace(blank, upper=upper, lower=lower)
+
+    def can_draw_at(self, reach: int) -> bool:
+        """Whether there are rates small enough to draw noise with so many grid steps.
+
+        :param reach: grid steps in a sensitivity
+        """
+        law = self.law
+        if not isinstance(law, Decay):
+            return True
+        if law.c == 0:
+            return law.k / reach**2 >= smallest_rate(pure=False)
+        return _decaying(self.size, law, reach).rate >= smallest_rate(pure=True)
 
     @staticmethod
     def can_draw(norm: str, size: int) -> bool:

@@ -154,7 +154,12 @@ def keep(table: Any) -> Path | None:
     kind = kind_for(table.problem)
     if table.loss.by_samples and not kind.own_losses:
         return None
-    return write(file_name(table.problem), kind.encode(table))
+    try:
+        data = kind.encode(table)
+    except TableFormatError as error:
+        _log.info("table is not kept: %s", error)
+        return None
+    return write(file_name(table.problem), data)
 
 
 def is_kept(problem: Any) -> bool:

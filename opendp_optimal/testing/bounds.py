@@ -6,9 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from opendp_optimal.arrays import Floats
 from opendp_optimal.testing.audit import clopper_high, clopper_low
 
 
@@ -57,8 +55,8 @@ def log_ratio(often: float, seldom: float) -> float:
 
 
 def proven_loss(
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
+    low: Floats,
+    high: Floats,
     thresholds: Iterable[float],
     false_alarm: float,
     loss: Callable[[float, float], float] = log_ratio,

@@ -175,10 +175,10 @@ def channel_holds(table: Any) -> bool:
         return False
     growth = exp_below(Fraction(table.problem.epsilon))
     allowed = Fraction(table.problem.delta) * TOTAL
-    told = (0, len(rows[0]) - 1) if getattr(table, "telling", False) else ()
+    revealed = (0, len(rows[0]) - 1) if getattr(table, "revealing", False) else ()
     pairs = _rounded(table, rows) if _unequal(table) else _listed(table, rows)
     return all(
-        _shortfall(one, other, growth, told) <= allowed
+        _shortfall(one, other, growth, revealed) <= allowed
         for row, near in pairs
         for one, other in ((row, near), (near, row))
     )
@@ -188,13 +188,13 @@ Row = tuple[list[int], int]
 """Weights over TOTAL times a denominator."""
 
 
-def _shortfall(row: Row, other: Row, growth: Fraction, told: tuple[int, ...]) -> Fraction:
+def _shortfall(row: Row, other: Row, growth: Fraction, revealed: tuple[int, ...]) -> Fraction:
     """The worst event of two answers, in units of 1 / TOTAL."""
     (masses, one), (there, two) = row, other
     up, down = growth.numerator * one, growth.denominator * two
     short = 0
     for y, (mass, near) in enumerate(zip(masses, there, strict=True)):
-        short += max(0, mass * down - (0 if y in told else near * up))
+        short += max(0, mass * down - (0 if y in revealed else near * up))
     return Fraction(short, one * down)
 
 

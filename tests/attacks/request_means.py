@@ -164,14 +164,14 @@ def _density(table: BoundedTable, answers: Any) -> Any:
 def bounded_mean(table: BoundedTable) -> float:
     """The expected loss of a table for a range, about."""
     asked, chances = table.problem, table.weights / table.total
-    told = chances[:, [0, -1]].sum(axis=1) if table.telling else np.zeros(len(chances))
-    chances = chances[:, 1:-1] if table.telling else chances
+    revealed = chances[:, [0, -1]].sum(axis=1) if table.revealing else np.zeros(len(chances))
+    chances = chances[:, 1:-1] if table.revealing else chances
     none = table.loss(0.0)
     if asked.integer:
         x = np.arange(table.bins + 1)
         values = _sampled(table.loss, x[None, :] - x[:, None])
         prior = np.array([float(w) for w in asked.prior_weights])
-        return float(prior @ ((values * chances).sum(axis=1) + told * none))
+        return float(prior @ ((values * chances).sum(axis=1) + revealed * none))
     s = (np.arange(INSIDE) + 0.5) / INSIDE
     total = weight = 0.0
     if asked.edges is not None:
@@ -180,7 +180,7 @@ def bounded_mean(table: BoundedTable) -> float:
             answers = a + (b - a) * s
             values = _sampled(table.loss, ends[None, :] - answers[:, None])
             rows = (1 - s)[:, None] * chances[j] + s[:, None] * chances[j + 1]
-            tell = (1 - s) * told[j] + s * told[j + 1]
+            tell = (1 - s) * revealed[j] + s * revealed[j + 1]
             here = _density(table, answers) * ((b - a) / float(asked.width))
             total += float(here @ ((values * rows).sum(axis=1) + tell * none))
             weight += float(here.sum())
@@ -195,6 +195,6 @@ def bounded_mean(table: BoundedTable) -> float:
         x = np.where(s * step >= shift, j + 1, j)
         places = np.clip(start + shift + (y - 0.5) * step, asked.low, asked.high)
         values = _sampled(table.loss, places[None, :] - answers[:, None])
-        total += float(here @ ((values * chances[x]).sum(axis=1) + told[x] * none))
+        total += float(here @ ((values * chances[x]).sum(axis=1) + revealed[x] * none))
         weight += float(here.sum())
     return total / weight

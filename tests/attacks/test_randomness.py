@@ -230,9 +230,9 @@ def test_a_failure_of_opendps_source_is_passed_on(monkeypatch, name):
 def test_a_source_that_gives_too_little_is_an_error():
     table = solve(1.0, 1e-3, integer_sensitivity=1)
     with pytest.raises(OSError, match="gave 7 bytes"):
-        table._sampler.draw_one(lambda n: b"\0" * 7)
+        table._sampler.points.draw_one(lambda n: b"\0" * 7)
     with pytest.raises(OSError, match="gave 15 bytes"):
-        table._sampler.draw(2, lambda n: b"\0" * 15)
+        table._sampler.points.draw(2, lambda n: b"\0" * 15)
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda c: c.name)

@@ -135,7 +135,7 @@ def scripted(place):
 @pytest.mark.parametrize("asked", [(1.0, 1e-6), (0.01, 1e-8), (10.0, 1e-3)], ids=str)
 def test_draws_of_any_size(asked):
     # From the middle of the law, from its ends, and from between.
-    sampler = solve(*asked, gap=0.05)._sampler
+    sampler = solve(*asked, gap=0.05)._sampler.points
     places = [0, (1 << 62) - 1, 1 << 61, 1 << 60, 3 << 60, 12345]
     sources = [scripted(place) for place in places]
     assert len({sampler.draw_one(source) for source in sources}) >= 4
@@ -147,8 +147,8 @@ def test_draws_of_any_size(asked):
 def test_draws_that_depend_on_the_answer():
     rows = [WeightedSampler.of(np.array([1 << 60] * 4)) for _ in range(4)]
     sources = [scripted(place) for place in (0, (1 << 62) - 1, 1 << 61, 12345)]
-    shifting = Shifting(rows, start=0, step=3, telling=0)
-    rounding = Rounding(rows, ends=(0, 3, 6, 9, 12), telling=0)
+    shifting = Shifting(rows, start=0, step=3, revealing=0)
+    rounding = Rounding(rows, ends=(0, 3, 6, 9, 12), revealing=0)
     for kind in (shifting, rounding, Listed(rows, start=0)):
         for answer in (0, 2):
             tasks = [lambda s=s, k=kind, a=answer: k.draw(a, s) for s in sources]

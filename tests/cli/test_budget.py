@@ -23,9 +23,12 @@ def run(tmp_path, monkeypatch, capsys):
 
 
 def test_from_create_to_export(run, tmp_path):
-    assert run("show").exit_code == 0
+    for look in ("show", "log", "verify", "export"):  # whoever looks makes no ledger
+        assert "must be there" in run(look).output
+    assert not (tmp_path / "budgets.db").exists()
     made = run("create", "census", "--epsilon", "2", "--delta", "1e-6", "--note", "why", "--json")
-    assert json.loads(made.stdout)["budgets"][0]["remaining"][0] == 2.0
+    told = json.loads(made.stdout)["budgets"][0]
+    assert told["limit"] == told["remaining"] == [2.0, 1e-6]
     assert run("create", "visits", "--rho", "0.5").exit_code == 0
     with open_ledger(tmp_path / "budgets.db") as ledger:
         ledger.charge("census", epsilon=0.5, note="counts by town")

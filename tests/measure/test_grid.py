@@ -14,6 +14,7 @@ from opendp_optimal import make_optimal_noise
 from opendp_optimal.measure.noise import noise_measurement
 from opendp_optimal.measure.release import LARGEST, Grid, grid_for, releaser
 from opendp_optimal.measure.space import INTEGER_RANGES, Space
+from opendp_optimal.sample.noise import NoiseSampler
 from opendp_optimal.table import NoiseTable
 
 dp.enable_features("contrib", "honest-but-curious")
@@ -173,7 +174,7 @@ def test_noise_longer_than_64_bits_does_not_wrap_around(monkeypatch: pytest.Monk
     """Noise without end has no largest value: a vector of it is as exact as one draw."""
     table = opendp_optimal.solve(1e-4, 0.0)
     signs = np.array([1, -1, 1])
-    monkeypatch.setattr(NoiseTable, "_follow_tails", lambda self, cells: signs * 2**46)
+    monkeypatch.setattr(NoiseSampler, "follow_tails", lambda self, cells: signs * 2**46)
     drawn = table.draw(3, steps=2**18 + 1)
     assert all(2**63 < n < 2**65 for n in (drawn * signs).tolist())
     for carrier, low, high in (("i64", -(2**63), 2**63 - 1), ("u64", 0, 2**64 - 1)):

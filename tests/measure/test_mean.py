@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import opendp_optimal as oo
+from opendp_optimal.certify.pair import unfolded
 from opendp_optimal.measure import mean as measure
 
 COLUMN = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
@@ -116,6 +118,27 @@ def test_answers_are_within_bounds_whatever_the_count(data):
         _, middle, variance = moments(data)
         assert 2.0 <= middle <= 3.0
         assert 0.0 <= variance <= 0.25
+
+
+def test_several_records_of_a_person_are_so_many_steps_of_a_pair():
+    one = oo.make_optimal_mean(*COLUMN, (0.0, 1.0), 1, (1.0, 1e-6))
+    two = oo.make_optimal_mean(*COLUMN, (0.0, 1.0), 2, (1.0, 1e-6))
+    assert type(two.table) is type(one.table)
+    assert two.map(2) == (1.0, 1e-6)
+    assert two.map(1) == (1.0, 1e-6)
+    assert two.map(4)[0] == 2.0
+    box = measure._box_loss(oo.solve_radial(1.0, 0.0, 2, norm="linf", loss="l2"), "l2")
+    assert two.table.upper < 0.98 * 4 * box
+    # Two records come, go, or one of each: by whole cells, each at most half of them.
+    every = unfolded(two.table.weights) / 2.0**62
+    cells = two.table.cells
+    wide = np.pad(every, ((2, 2), (cells, cells)))
+    for m, i in itertools.product((-2, 0, 2), range(-cells, cells + 1)):
+        moved = np.roll(wide, (m, i), axis=(0, 1))
+        assert np.maximum(wide - math.e * moved, 0).sum() <= 1e-6 * (1 + 1e-9)
+    assert two(np.linspace(0, 1, 4001).tolist())[0] == pytest.approx(0.5, abs=0.02)
+    together, _ = oo.compose([two, two], delta=1e-2, d_in=2)
+    assert together <= 2.0
 
 
 @pytest.mark.slow

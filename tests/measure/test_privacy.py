@@ -108,7 +108,7 @@ def with_tails(table: NoiseTable, blocks: int) -> list[Fraction]:
     return side[::-1] + [int(w) / whole for w in table.weights] + side
 
 
-@pytest.mark.parametrize(("space", "one"), [(FLOAT, 1.0), (INT, 1), (INT, 3)])
+@pytest.mark.parametrize(("space", "one"), [(INT, 3), (INT, 1), (FLOAT, 1.0)])
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_pure_noise_point_by_point(
     space: tuple[dp.Domain, dp.Metric], one: float, epsilon: float

@@ -65,7 +65,7 @@ def test_shifting_is_private_at_every_pair_of_answers(epsilon, delta):
     end = start + table.bins * step
     laws = {
         answer: law(
-            lambda rows: Shifting(rows, start, step, table.telling), table.weights, answer, step
+            lambda rows: Shifting(rows, start, step, table.revealing), table.weights, answer, step
         )
         for answer in range(start, end + 1)
     }
@@ -85,7 +85,7 @@ def test_rounding_is_private_at_every_pair_of_answers(epsilon, delta, monkeypatc
     for answer in range(ends[0], ends[-1] + 1):
         at = min(max(i for i, e in enumerate(ends) if e <= answer), len(ends) - 2)
         laws[answer] = law(
-            lambda rows: Rounding(rows, ends, table.telling),
+            lambda rows: Rounding(rows, ends, table.revealing),
             table.weights,
             answer,
             ends[at + 1] - ends[at],
@@ -120,7 +120,7 @@ def test_answers_outside_count_as_the_ends():
     assert {rounding.draw(a) for a in (-100, 100)} == {4}
 
 
-def test_telling_releases_the_answer():
+def test_a_revealing_table_releases_the_answer():
     row = WeightedSampler.of(np.array([TOTAL // 2, 0, 0, TOTAL // 2]))
     assert Shifting([row] * 2, 0, 8, True).draw(5) == 5
     assert Rounding([row] * 2, [0, 8], True).draw(5) == 5

@@ -15,19 +15,27 @@ from opendp_optimal.sample import quantiles as own
 SHARES = st.integers(1, (1 << 32) - 1)
 
 
-def ranks(bins, edges):
-    found = np.searchsorted(np.sort(bins), edges)
-    return found[:-1], found[1:]
+CANDIDATES = np.array([1, 3, 4, 8])
 
 
-@given(st.lists(st.integers(0, 9), max_size=30), st.integers(0, 9), SHARES, st.booleans())
-def test_a_record_moves_every_score_by_no_more_than_stated(bins, other, share, full):
-    edges = np.arange(11)
-    short = [
-        own.scores(*ranks(np.array(rows, np.int64), edges), share, full=full)
-        for rows in (bins, [*bins, other])
-    ]
+def scores(values, share):
+    """Of each candidate."""
+    cells = np.sort(own.cells_of(np.array(values, np.int64), CANDIDATES))
+    at = 2 * np.arange(len(CANDIDATES)) + 1
+    ranks = (np.searchsorted(cells, edge) for edge in (at, at + 1))
+    return own.scores(*ranks, len(cells), share)
+
+
+@given(st.lists(st.integers(0, 9), max_size=30), st.integers(0, 9), SHARES)
+def test_a_record_moves_every_score_by_no_more_than_stated(values, other, share):
+    short = [scores(rows, share) for rows in (values, [*values, other])]
     assert np.abs(short[1] - short[0]).max() <= own.sensitivity(share)
+
+
+def test_a_candidate_that_has_the_wanted_rank_is_the_best():
+    half = 1 << 31
+    assert scores([1, 3, 3, 3, 3, 4], half).tolist() == [2 * 64, -2 * 64, 2 * 64, 3 * 64]
+    assert scores([1, 1, 2, 2], half).tolist() == [0, 2 * 64, 2 * 64, 2 * 64]
 
 
 def chances(short, rate):
@@ -51,19 +59,16 @@ def chances(short, rate):
     return np.array(out)
 
 
-@pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("share", [1 << 31, 1 << 29, (1 << 32) // 3])
-def test_a_selection_costs_its_epsilon_and_hardly_less(share, full):
+def test_a_selection_costs_its_epsilon_and_hardly_less(share):
     epsilon = Fraction(2)
     rate = float(epsilon / (2 * own.sensitivity(share)))
-    edges, worst = np.arange(6), 0.0
+    worst = 0.0
     rng = np.random.default_rng(0)
     for _ in range(30):
-        bins = rng.integers(0, 5, rng.integers(0, 6))
-        laws = [
-            chances(own.scores(*ranks(rows, edges), share, full=full), rate)
-            for rows in (bins, np.append(bins, rng.integers(0, 5)))
-        ]
+        values = rng.integers(0, 10, rng.integers(0, 6)).tolist()
+        both = [scores(rows, share) for rows in (values, [*values, int(rng.integers(0, 10))])]
+        laws = [chances(short - short.min(), rate) for short in both]  # noise knows differences
         worst = max(worst, float(np.abs(np.log(laws[0] / laws[1])).max()))
     assert worst <= float(epsilon) * (1 + 1e-9)
     assert worst > float(epsilon) / 4
@@ -82,20 +87,20 @@ def test_draws_of_a_selection_follow_its_law():
 
 @given(
     st.sets(st.integers(1, 99), min_size=1, max_size=20),
-    st.lists(st.integers(0, own.MOST_BINS - 1), max_size=50),
+    st.lists(st.integers(0, 2000), max_size=50),
+    st.sampled_from([1, 2, 1000]),
 )
 @settings(max_examples=15, deadline=None)
-def test_quantiles_are_in_order_and_all_is_spent_once(percents, bins):
+def test_quantiles_are_in_order_and_all_is_spent_once(percents, cells, candidates):
     wanted = [p / 100 for p in sorted(percents)]
     steps = own.steps_of(wanted)
     assert own.depth(steps) == math.ceil(math.log2(len(wanted) + 1))
     for path in paths(steps, Fraction(1)):
         assert sum(path) <= 1
-    found = own.release_bins(
-        np.array(bins, np.int64), own.MOST_BINS, steps, len(wanted), Fraction(1), full=False
-    )
+    inside = np.minimum(np.array(cells, np.int64), 2 * candidates)
+    found = own.released_candidates(inside, candidates, steps, len(wanted), Fraction(1))
     assert np.all(np.diff(found) >= 0)
-    assert np.all((found >= 0) & (found < own.MOST_BINS))
+    assert np.all((found >= 0) & (found < candidates))
 
 
 def paths(step, left):
@@ -109,7 +114,17 @@ def paths(step, left):
             yield (*spent, *rest)
 
 
-@given(st.fractions(-1000, 1000), st.fractions(Fraction(1, 1000), 50))
-def test_the_roundest_number_is_inside(low, width):
-    found = own.roundest(low, low + width)
-    assert low <= found < low + width
+@given(
+    st.lists(st.floats(-1e300, 1e300), min_size=2, max_size=20, unique=True).map(sorted),
+    st.sampled_from([1e-300, 1e-9, 1.0, 1e8]),
+)
+def test_round_numbers_are_inside(ends, unit):
+    edges = np.unique(np.array(ends) * unit)
+    found = own.round_numbers(edges[:-1], edges[1:])
+    assert np.all((edges[:-1] <= found) & (found < edges[1:]))
+
+
+def test_round_numbers_have_few_digits():
+    edges = np.array([-0.3, 0.011, 0.0123, 49_997.1, 50_004.7, 99_999.9, 100_000.3])
+    found = own.round_numbers(edges[:-1], edges[1:])
+    assert found.tolist() == [0.0, 0.011, 10_000.0, 50_000.0, 60_000.0, 100_000.0]

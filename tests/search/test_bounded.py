@@ -221,7 +221,7 @@ def test_pure_privacy():
     table = solve_bounded(1.0, 0.0, bins=12, **ASKED)
     assert table.delta_at(1.0) == 0.0
     assert table.gap < 0.05
-    assert not table.telling
+    assert not table.revealing
     assert table.upper < 2 * solve(1.0, 0.0, cache=False).lower
 
 

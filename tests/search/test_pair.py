@@ -13,6 +13,7 @@ from opendp_optimal import GapWarning, TableFormatError
 from opendp_optimal.certify.pair import unfolded
 from opendp_optimal.losses.base import loss_of
 from opendp_optimal.problem.pair import PairProblem
+from opendp_optimal.search import pair as search
 from opendp_optimal.search.pair import solve_pair
 from opendp_optimal.table import store
 from opendp_optimal.table.base import kind_for
@@ -100,7 +101,8 @@ def test_bad_input_is_named(arguments: dict[str, object], name: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_gap_that_is_out_of_reach_is_said() -> None:
+def test_a_gap_that_is_out_of_reach_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_MOST_TERMS", 20_000)
     with pytest.warns(GapWarning):
         table = solve_pair(8.0, 1e-8, gap=1e-6, cache=False)
     assert table.lower <= table.upper

@@ -73,7 +73,7 @@ def test_both_methods_find_the_optimum(seed, delta, epsilon):
 
 @settings(max_examples=10)
 @given(st.integers(0, 2**32))
-def test_telling_outputs_count_in_full(seed):
+def test_revealing_outputs_count_in_full(seed):
     problem = random_problem(seed, revealing=(0, 4))
     value = plainly(problem)
     for method in ("interior", "highs"):

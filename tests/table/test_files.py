@@ -106,3 +106,15 @@ def test_a_table_that_is_lost_on_the_way_is_a_failure(monkeypatch):
     lost = attempt(job)
     assert lost.status == "failed"
     assert "could not be written" in lost.reason
+
+
+def test_what_could_not_be_read_again_is_not_kept(monkeypatch):
+    """A user's own loss at a small epsilon has a long list of costs."""
+    from opendp_optimal.table.files import container
+
+    table = solve(1.0, 0.1, loss=lambda x: abs(x) ** 0.5, gap=1.0, cache=False)
+    monkeypatch.setattr(container, "_MOST_HEADER", 1000)
+    assert cache.keep(table) is None
+    monkeypatch.undo()
+    assert cache.keep(table).is_file()
+    assert cache.load(table.problem) == table

@@ -7,7 +7,14 @@ import pickle
 import numpy as np
 import pytest
 
-from opendp_optimal import solve, solve_bounded, solve_channel
+from opendp_optimal import (
+    solve,
+    solve_bounded,
+    solve_channel,
+    solve_keys,
+    solve_pair,
+    solve_radial,
+)
 from opendp_optimal.arrays import frozen_array
 
 
@@ -31,6 +38,10 @@ def tables():
     yield solve_bounded(1.0, 0.1, sensitivity=1, range=(0, 2), bins=4, gap=9.0, cache=False)
     away = np.abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
     yield solve_channel([0.5, 0.25, 0.25], away, 1.0, away)
+    yield solve_pair(1.0, 0.01, gap=1.0, cache=False)
+    yield solve_radial(1.0, 1e-3, size=2, norm="l2", loss="l2", cache=False)
+    yield solve_radial(1.0, 0.0, size=2, norm="l1", loss="l1", cache=False)
+    yield solve_keys(1.0, 1e-3)
 
 
 def copies(table):
@@ -56,7 +67,8 @@ def test_nothing_in_a_table_can_be_written_to():
     for table in tables():
         for same in copies(table):
             assert repr(same) == repr(table)
-            assert np.array_equal(same.weights, table.weights)
+            for one, other in zip(parts(same), parts(table), strict=True):
+                assert np.array_equal(one, other)
             same.verify()
             found = list(parts(same))
             assert found

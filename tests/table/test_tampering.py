@@ -8,7 +8,16 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from opendp_optimal import CertificateError, Loss, solve
+from opendp_optimal import (
+    CertificateError,
+    Loss,
+    solve,
+    solve_bounded,
+    solve_channel,
+    solve_keys,
+    solve_pair,
+    solve_radial,
+)
 from opendp_optimal.losses.base import parse
 from opendp_optimal.table import store as cache
 from opendp_optimal.table.files.noise import KIND as NOISE
@@ -93,6 +102,51 @@ def test_a_changed_field_is_noticed(table, data):
     except CertificateError:
         return
     assert same_claims(table, other)
+
+
+AWAY = np.abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
+RANGE = {"sensitivity": 1, "range": (0, 2), "gap": 9.0, "cache": False}
+OTHERS = [
+    solve_bounded(1.0, 0.1, bins=4, **RANGE),
+    solve_bounded(1.0, 0.0, integer=True, **RANGE),
+    solve_bounded(1.0, 0.1, bins=[0.0, 0.5, 2.0], **RANGE),
+    solve_channel([0.5, 0.25, 0.25], AWAY, 1.0, AWAY),
+    solve_pair(1.0, 0.01, gap=1.0, cache=False),
+    solve_radial(1.0, 1e-3, size=2, norm="l2", loss="l2", cache=False),
+    solve_radial(1.0, 0.0, size=2, norm="l1", loss="l1", cache=False),
+]
+
+
+@given(st.sampled_from(OTHERS), st.data())
+@settings(max_examples=200, phases=[Phase.generate])
+def test_a_changed_field_of_any_table_is_noticed(table, data):
+    """What still verifies has the same bounds, and claims no more privacy."""
+    try:
+        other = changed(data.draw, table)
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        return  # refused at the door
+    try:
+        other.verify()
+    except CertificateError:
+        return
+    assert (other.upper, other.lower) == (table.upper, table.lower)
+    asked, now = (getattr(t, "problem", None) or t.request for t in (table, other))
+    assert now.epsilon >= asked.epsilon
+    assert now.delta >= asked.delta
+    assert np.array_equal(getattr(other, "weights", 0), getattr(table, "weights", 0))
+
+
+def test_a_changed_threshold_is_private_or_noticed():
+    """Any noise and threshold that verify are private, by the definition."""
+    table = solve_keys(1.0, 1e-3)
+    wrong = [{"threshold": n} for n in range(-2, table.threshold)]
+    wrong += [{"nothing": table.nothing // 2}, {"nothing": table.nothing[1:]}, {"rescue": 1.5}]
+    wrong += [{"weights": np.roll(table.weights, 1)}, {"weights": table.weights[1:-1]}]
+    wrong += [{"problem": dataclasses.replace(table.problem, epsilon=0.5)}, {"problem": None}]
+    wrong += [{"problem": dataclasses.replace(table.problem, delta=1e-4)}]
+    for change in wrong:
+        with pytest.raises(CertificateError):
+            dataclasses.replace(table, **change).verify()
 
 
 @pytest.mark.parametrize("table", TABLES, ids=str)

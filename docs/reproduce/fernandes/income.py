@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from opendp_optimal.extend import known, positive, whole
+from opendp_optimal.extend import Floats, known, positive, whole
 from opendp_optimal_bayes.constructions import laplace_excess_bound
-from opendp_optimal_bayes.numbers import Floats
 from opendp_optimal_bayes.optimal import optimal_channel
 
 FILES = {

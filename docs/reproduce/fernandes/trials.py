@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from docs.reproduce.fernandes.income import consumer_loss, laplace_rows, step_rows
-from opendp_optimal.extend import whole
+from opendp_optimal.extend import Floats, whole
 from opendp_optimal_bayes.constructions import geometric_channel, laplace_excess_bound
-from opendp_optimal_bayes.numbers import Floats
 from opendp_optimal_bayes.optimal import optimal_channel
 
 EPSILONS = (0.05, 0.1, 0.3, 0.5, 1.0, 2.0, 3.0)

@@ -19,9 +19,8 @@ import opendp.prelude as dp
 from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import svds
 
-from opendp_optimal.extend import csv_rows, positive, whole
-from opendp_optimal_select.catalogue import IndexArray
-from opendp_optimal_select.noise import FloatArray, GaussianNoise
+from opendp_optimal.extend import Floats, Integers, csv_rows, positive, whole
+from opendp_optimal_select.noise import GaussianNoise
 from opendp_optimal_select.placement import lloyd_offsets
 
 Progress = Callable[[float], None]
@@ -42,9 +41,9 @@ class Ratings:
     :param generated: whether this is a simulation
     """
 
-    users: IndexArray
-    movies: IndexArray
-    values: FloatArray
+    users: Integers
+    movies: Integers
+    values: Floats
     titles: tuple[str, ...]
     generated: bool
 
@@ -143,11 +142,11 @@ class TasteModel:
     :param covariance: spread of the server's own users
     """
 
-    means: FloatArray
-    items: FloatArray
-    users: FloatArray
-    centre: FloatArray
-    covariance: FloatArray
+    means: Floats
+    items: Floats
+    users: Floats
+    centre: Floats
+    covariance: Floats
 
 
 def fit_tastes(ratings: Ratings, *, features: int = 4, min_ratings: int = 10) -> TasteModel:
@@ -189,7 +188,7 @@ def fit_tastes(ratings: Ratings, *, features: int = 4, min_ratings: int = 10) ->
     return TasteModel(means, items * scale, users[1::2], centre, covariance)
 
 
-def _fit_users(matrix: csr_matrix, items: FloatArray) -> FloatArray:
+def _fit_users(matrix: csr_matrix, items: Floats) -> Floats:
     """Return each user's vector by regularised least squares, from its own ratings only."""
     features = items.shape[1]
     users = np.zeros((matrix.shape[0], features))
@@ -207,7 +206,7 @@ class UtilityTable:
 
     epsilons: tuple[float, ...]
     ks: tuple[int, ...]
-    utility: FloatArray
+    utility: Floats
     users: int
     movies: int
     generated: bool
@@ -255,13 +254,13 @@ def run_experiment(
     )
 
 
-def _release(users: FloatArray, scale: float) -> FloatArray:
+def _release(users: Floats, scale: float) -> Floats:
     domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), users.size)
     noise = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
     return np.array(noise(users.ravel().tolist())).reshape(users.shape)
 
 
-def select_items(model: TasteModel, signals: FloatArray, k: int, *, scale: float) -> IndexArray:
+def select_items(model: TasteModel, signals: Floats, k: int, *, scale: float) -> Integers:
     """Return ``k`` distinct items per signal.
 
     :param model: item vectors and the spread of users
@@ -285,9 +284,7 @@ def select_items(model: TasteModel, signals: FloatArray, k: int, *, scale: float
     return chosen
 
 
-def _posterior(
-    model: TasteModel, signals: FloatArray, scale: float
-) -> tuple[FloatArray, FloatArray]:
+def _posterior(model: TasteModel, signals: Floats, scale: float) -> tuple[Floats, Floats]:
     """Return the best linear guess at each user vector, and a square root of its covariance."""
     variances, vectors = np.linalg.eigh(model.covariance)
     variances = np.maximum(variances, 1e-12)

@@ -57,7 +57,7 @@ class Table(NamedTuple):
     start: float = 0.0
     step: float = 1.0
     rows: int = 1
-    telling: int = 0
+    revealing: int = 0
 
 
 @_compiled
@@ -74,9 +74,9 @@ def released(table: Any, total: float, uniform: float, shift: float) -> float:
     answer = (total + table.most) / table.per
     origin = table.start + shift * table.step
     cell = min(max(math.floor((answer - origin) / table.step) + 1, 0), table.rows - 1)
-    columns = table.rows + 2 * table.telling
+    columns = table.rows + 2 * table.revealing
     found = np.searchsorted(table.cumulated, cell + uniform, side="right")
-    y = min(found - cell * columns, columns - 1) - table.telling
+    y = min(found - cell * columns, columns - 1) - table.revealing
     drawn = answer if y < 0 or y >= table.rows else origin + (y - 0.5) * table.step
     out: float = min(max(drawn, 0.0), table.length) * table.per - table.most
     return out

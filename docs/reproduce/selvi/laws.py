@@ -152,7 +152,7 @@ class BoundedLaw:
     step: float
     cumulated: Floats
     rows: int
-    telling: bool
+    revealing: bool
 
     def release(self, rng: np.random.Generator, answers: Floats) -> Floats:
         """One release for each answer."""
@@ -165,8 +165,8 @@ class BoundedLaw:
         cell = np.floor((answers - self.start - shift) / self.step).astype(np.int64) + 1
         cell = np.clip(cell, 0, self.rows - 1)
         found = np.searchsorted(self.cumulated, cell + uniform, side="right")
-        columns = self.rows + 2 * self.telling
-        y = np.minimum(found - cell * columns, columns - 1) - self.telling
+        columns = self.rows + 2 * self.revealing
+        y = np.minimum(found - cell * columns, columns - 1) - self.revealing
         drawn = self.start + shift + (y - 0.5) * self.step
         told = (y < 0) | (y >= self.rows)
         return np.asarray(np.clip(np.where(told, answers, drawn), 0.0, self.length))
@@ -198,7 +198,7 @@ def bounded_law(
         mechanism.step * unit,
         flat,
         len(chances),
-        table.telling,
+        table.revealing,
     )
 
 

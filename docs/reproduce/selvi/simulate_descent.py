@@ -183,7 +183,7 @@ def _table(task: Descent, epsilon: float, delta: float) -> Table:
         start=found.start,
         step=found.step,
         rows=found.rows,
-        telling=int(found.telling),
+        revealing=int(found.revealing),
     )
 
 

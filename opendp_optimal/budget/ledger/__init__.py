@@ -13,6 +13,8 @@ __all__ = ["Budget", "Ledger", "open_ledger"]
 
 _SETTINGS = re.compile(r"(^|\s)(dbname|host|hostaddr|passfile|password|port|service|user)\s*=")
 """What PostgreSQL's own addresses of the form ``host=... password=...`` are made of."""
+_LOGIN = re.compile(r"[^/]*:[^/]*@")
+"""How an address begins whose scheme was forgotten: ``user:password@``."""
 
 
 def open_ledger(
@@ -44,7 +46,8 @@ def open_ledger(
 
     path = text.removeprefix("sqlite:///") if isinstance(text, str) else ""
     # What is refused is not repeated: a password may be in it.
-    if not path or "\0" in path or "://" in path or path.startswith((":", "file:")):
+    odd = not path or "\0" in path or "://" in path or path.startswith((":", "file:"))
+    if odd or (_LOGIN.match(path) and not os.path.exists(path)):
         raise ValueError("address must be the path of a file or begin with postgresql://")
     if _SETTINGS.search(path) and not os.path.exists(path):
         raise ValueError(

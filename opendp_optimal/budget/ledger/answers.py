@@ -5,15 +5,25 @@ from __future__ import annotations
 import base64
 import io
 import json
-from typing import Any
+from dataclasses import fields
+from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["from_bytes", "to_bytes"]
+__all__ = ["from_bytes", "storable", "to_bytes"]
+
+_Class = TypeVar("_Class", bound=type)
+_storable: dict[str, Any] = {}
+
+
+def storable(made: _Class) -> _Class:
+    """Let a frozen dataclass be stored as an answer, by its name and its fields."""
+    _storable[made.__name__] = made
+    return made
 
 
 def to_bytes(answer: Any) -> bytes:
-    """Write down numbers, texts, lists, dictionaries, arrays and Polars frames.
+    """Write down numbers, texts, lists, dictionaries, arrays, Polars frames and what is storable.
 
     :param answer: what a measurement released
     :raises TypeError: for anything else, such as a queryable
@@ -47,6 +57,9 @@ def _plain(value: Any) -> Any:
         array = np.ascontiguousarray(value)
         content = base64.b64encode(array.tobytes()).decode()
         return {"array": [array.dtype.str, list(np.shape(value)), content]}
+    if _storable.get(type(value).__name__) is type(value):
+        parts = [_plain(getattr(value, field.name)) for field in fields(value)]
+        return {"made": [type(value).__name__, parts]}
     if type(value).__module__.startswith("polars.") and hasattr(value, "write_ipc"):
         arrow = io.BytesIO()
         value.write_ipc(arrow)
@@ -70,6 +83,9 @@ def _value(plain: Any) -> Any:
         dtype, shape, text = content
         array = np.frombuffer(base64.b64decode(text), dtype).reshape(shape)
         return array.copy() if shape else array[()]
+    if kind == "made":
+        name, parts = content
+        return _storable[name](*(_value(part) for part in parts))
     import polars as pl
 
     return pl.read_ipc(io.BytesIO(base64.b64decode(content)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from opendp_optimal.errors import LedgerError
@@ -63,13 +64,13 @@ def refuse_networked(folder: Path) -> None:
         )
 
 
-def holder(path: Path) -> str:
-    """Who holds the lock, where the system tells (Linux)."""
+def holder(names: Iterable[str]) -> str:
+    """Who holds a lock of one of some files, where the system tells (Linux)."""
     try:
         lines = Path("/proc/locks").read_text(encoding="ascii", errors="replace").splitlines()
-        places = {Path(f"{path}{end}").stat().st_ino for end in ("", "-shm")}
     except OSError:
         return ""
+    places = {found[1] for name in names if (found := identity(name))}
     holders = set()
     for line in lines:
         parts = line.split()

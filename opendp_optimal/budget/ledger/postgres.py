@@ -30,8 +30,11 @@ _BEGIN = {
     False: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
 }
 """Writers take turns at one row and then see what is committed; a look sees one state."""
-_ALONE = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE"
-"""For the statement that is a transaction of its own."""
+_SESSION = (
+    "SET search_path = pg_catalog; "
+    "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE"
+)
+"""For the statement that is a transaction of its own, with functions of the server alone."""
 _UNKNOWN = "nothing is released, what was being charged may have been"
 _NO_RIGHT = ("42501", "25006")
 
@@ -87,7 +90,7 @@ class PostgresStore:
                     connect_timeout=10,
                     application_name="opendp-optimal ledger",
                 )
-                self._open.execute(f"SET {self._wait}; {_ALONE}")
+                self._open.execute(f"SET {self._wait}; {_SESSION}")
             except psycopg.Error:
                 self._drop()
             if self._open is None:  # out of the error, whose text may repeat the address
@@ -323,7 +326,9 @@ def _translated(statement: str) -> str:
     return named.replace("?", "%s")
 
 
-_PLAIN = re.compile(r"[\w.,:\[\]-]*")
+_PLAIN = re.compile(r"[\w.-]*")
+_HOST = r"(?:[\w.-]*|\[[\w.:]*\])(?::\d*)?"
+_HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*")
 
 
 def without_password(address: str) -> str:
@@ -331,19 +336,18 @@ def without_password(address: str) -> str:
 
     >>> without_password("postgresql://ann:secret@host/db?password=other")
     'postgresql://ann@host/db'
-    >>> without_password("postgresql://ann:12/secret@host/db")
+    >>> without_password("postgresql://ann:12#secret@host/db")
     'postgresql://...'
     """
     hidden = "postgresql://..."
-    if address.count("@") > 1:
-        return hidden
     try:
         parts = urlsplit(address)
         user, host = parts.username or "", parts.netloc.rpartition("@")[2]
     except ValueError:
         return hidden
-    shown = (user, host, parts.path.removeprefix("/"))
-    if not all(_PLAIN.fullmatch(part) for part in shown):
+    plain = _PLAIN.fullmatch(user) and _PLAIN.fullmatch(parts.path.removeprefix("/"))
+    # With an @ elsewhere, what looks like a host may be the beginning of a password.
+    if not plain or not _HOSTS.fullmatch(host) or address.count("@") > parts.netloc.count("@"):
         return hidden
     return f"postgresql://{user}{'@' if user else ''}{host}{parts.path}"
 

@@ -11,6 +11,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,9 +25,10 @@ __all__ = ["SqliteStore"]
 
 APPLICATION = 0x0DB0D9E7
 """Marks the file as a ledger, for ``file`` and for us."""
-LOOK_AGAIN = 0.005
-"""Seconds until the ledger's name is looked up again: a file that is replaced is noticed then, at
-the latest. One that is replaced right after a look is not noticed by that look, however often."""
+_NOTE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+LOOK_AGAIN = 0.1
+"""Seconds until the ledger's names are looked up again: a file that is replaced is noticed then, at
+the latest. Whoever opens an older one in its place notices at once, by what is noted beside it."""
 
 
 class SqliteStore:
@@ -35,7 +37,9 @@ class SqliteStore:
     A process has one connection, opened when it is first needed. It is closed before a fork:
     SQLite forgets what is locked in a child, whose writes would be lost.
     The generation of the ledger is noted in a second file beside it, so that an old copy put in
-    the ledger's place is noticed.
+    the ledger's place is noticed. Whoever writes, opens or closes holds a lock of this file, too:
+    SQLite's own locks are gone as soon as anything in the process, such as a backup, has read the
+    ledger's files and closed them.
 
     :param path: of the file
     :param timeout: seconds to wait for another process's transaction
@@ -59,10 +63,10 @@ class SqliteStore:
         self._lock = threading.Lock()
         self._held = False
         self._open: sqlite3.Connection | None = None
-        self._beside: int | None = None
-        self._file: tuple[int, int] | None = None
+        self._beside = -1
+        self._files: list[tuple[int, int] | None] = []
         self._looked = -math.inf
-        self._name = str(self.path)
+        self._names = [f"{self.path}{end}" for end in ("", "-wal", "-shm", "-generation")]
         _stores.add(self)
         with self._lock:
             self._connection()
@@ -87,7 +91,7 @@ class SqliteStore:
         if not self._held and child and self._open is not None:
             # Never closed here: closing would let go of locks and files that are the parent's.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._open))
-            self._open, self._beside = None, None
+            self._open, self._beside = None, -1
             _spoilt.add(self.path)
         if child:
             self._lock = threading.Lock()
@@ -103,15 +107,42 @@ class SqliteStore:
             check_file(self.path, self.address)
             failure: Exception | None = None
             try:
+                if not os.path.exists(self._names[-1]):
+                    self._connected().close()  # only beside a ledger is a file made
+                self._beside = os.open(self._names[-1], _NOTE, 0o666)
+                self._take_turn(self._beside)
                 self._open = self._connected()
                 self._cursor = self._open.cursor()
+                self._files, self._looked = [*map(identity, self._names)], -math.inf
             except (sqlite3.Error, OSError) as error:
                 failure = self._failure(error, "nothing was charged")
+            except BaseException:
+                self._shut()
+                raise
             if failure is not None:
                 self._shut()
                 raise failure
-            assert self._open is not None
+            flock(self._beside, LOCK_UN)
+        assert self._open is not None
         return self._open
+
+    def _take_turn(self, beside: int) -> None:
+        """Wait until nobody else writes, opens or closes the ledger."""
+        try:
+            flock(beside, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            self._wait_for_turn(beside)
+
+    def _wait_for_turn(self, beside: int) -> None:
+        end, pause = time.monotonic() + self.timeout, 0.0002
+        while True:
+            time.sleep(pause)
+            try:
+                return flock(beside, LOCK_EX | LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise self._in_use("nothing was charged") from None
+            pause = min(2 * pause, 0.005)
 
     def _connected(self) -> sqlite3.Connection:
         db = sqlite3.connect(
@@ -128,9 +159,6 @@ class SqliteStore:
                 raise LedgerError(f"{self.address}: the file system does not support SQLite's log")
             if mark == 0:
                 db.execute(f"PRAGMA application_id = {APPLICATION}")
-            self._file, self._looked = identity(self._name), -math.inf
-            name = f"{self.path}-generation"
-            self._beside = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except BaseException:
             db.close()
             raise
@@ -155,7 +183,7 @@ class SqliteStore:
         """
         failure: Exception | None = None
         with self._lock:
-            db = self._open or self._connection()
+            db, beside = self._open or self._connection(), self._beside
             change = Transaction(db, self._cursor)
             try:
                 self._begin(change, write, made)
@@ -166,6 +194,8 @@ class SqliteStore:
             except BaseException:
                 self._undo(db)
                 raise
+            finally:
+                flock(beside, LOCK_UN)
         if failure is not None:
             raise failure from None
 
@@ -174,7 +204,7 @@ class SqliteStore:
         # As above, without the price of a generator.
         failure: Exception
         with self._lock:
-            db = self._open or self._connection()
+            db, beside = self._open or self._connection(), self._beside
             change = Transaction(db, self._cursor)
             try:
                 self._begin(change, True, True)
@@ -186,25 +216,24 @@ class SqliteStore:
             except BaseException:
                 self._undo(db)
                 raise
+            finally:
+                flock(beside, LOCK_UN)
         raise failure from None
 
     def _begin(self, change: Transaction, write: bool, made: bool) -> None:
         """Begin a transaction on the file that has the ledger's name, which is no old copy."""
+        if write:
+            self._take_turn(self._beside)
         if (moment := time.monotonic()) > self._looked + LOOK_AGAIN:
-            if identity(self._name) != self._file:
-                raise LedgerError(
-                    f"{self.address}: the file was replaced or removed while it was in use; what "
-                    "was charged is in the old one"
-                )
+            if [*map(identity, self._names)] != self._files:
+                raise self._replaced()
             self._looked = moment
-        noted = 0 if write else self._noted()  # before the look begins: others go on
+        noted = self._noted()  # before a look begins: others go on
         change.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         if made:
             generation = change.find_head()
-            if write:
-                noted = self._noted()
-                if noted < generation:
-                    self._note(generation, needed=True)
+            if write and noted < generation:
+                self._note(generation, "nothing was charged")
             if generation < noted or generation < self.seen:
                 refuse_old(self.address, generation, max(self.seen, noted))
 
@@ -214,7 +243,7 @@ class SqliteStore:
         if change.generation > self.seen:
             self.seen = change.generation
             if change.begun < change.generation:
-                self._note(change.generation, needed=False)
+                self._note(change.generation, change.told)
 
     def _undone(self, change: Transaction, error: sqlite3.Error) -> Exception:
         self._undo(change.db)
@@ -229,48 +258,50 @@ class SqliteStore:
     def _noted(self) -> int:
         """The generation that was noted beside the file."""
         try:
-            assert self._beside is not None
             return int(os.pread(self._beside, 100, 0) or b"0")
         except (ValueError, OSError):
             raise LedgerError(
                 f"{self.address}-generation must hold a number: it is damaged"
             ) from None
 
-    def _note(self, generation: int, *, needed: bool) -> None:
-        """Note a generation beside the file.
-
-        :param needed: whether to fail: in a transaction that writes, where nobody else does so
-            meanwhile. A charge that counts already is noted if that is possible; two who do so at
-            once may leave the smaller number, which the next charge mends.
-        """
+    def _note(self, generation: int, told: str) -> None:
+        """Note a generation beside the file, in one's turn."""
         try:
-            assert self._beside is not None
             os.pwrite(self._beside, b"%020d\n" % generation, 0)
         except OSError as error:
-            if needed:
-                raise LedgerError(
-                    f"{self.address}-generation: {error.strerror}; nothing was charged"
-                ) from None
+            raise LedgerError(f"{self.address}-generation: {error.strerror}; {told}") from None
 
     def _failure(self, error: Exception, told: str) -> Exception:
         text = str(error)
         if isinstance(error, OSError):
             return LedgerError(f"{self.address}: {error.strerror}; {told}")
         if "locked" in text or "busy" in text:
-            return LedgerError(
-                f"{self.address} is in use{holder(self.path)} for more than {self.timeout:g} s; "
-                f"{told}"
-            )
+            return self._in_use(told)
         if "not a database" in text or "malformed" in text:
             return ValueError(f"address ({self.address!r}) must be a ledger: {text}")
         return LedgerError(f"{self.address}: {text}; {told}")
 
+    def _in_use(self, told: str) -> LedgerError:
+        by = holder(self._names)
+        return LedgerError(f"{self.address} is in use{by} for more than {self.timeout:g} s; {told}")
+
+    def _replaced(self) -> LedgerError:
+        return LedgerError(
+            f"{self.address}: the file, or its -wal, -shm or -generation, was replaced or removed "
+            "while it was in use; nothing was charged. Opened again, it says whether charges are "
+            "missing"
+        )
+
     def _shut(self) -> None:
-        if self._open is not None:
-            self._open.close()
-        if self._beside is not None:
-            os.close(self._beside)
-        self._open, self._beside = None, None
+        db, beside = self._open, self._beside
+        self._open, self._beside = None, -1
+        if db is not None:
+            # SQLite removes its own files with the last connection: in one's turn, or late.
+            with suppress(LedgerError):
+                self._take_turn(beside)
+            db.close()
+        if beside >= 0:
+            os.close(beside)
 
     def where(self) -> tuple[str, float]:
         """The address and the time to wait, for a copy."""

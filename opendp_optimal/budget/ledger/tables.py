@@ -44,10 +44,18 @@ class Budget:
     @property
     def remaining(self) -> float | tuple[float, float]:
         """What is left, rounded down."""
-        left = self.limit.minus(self.spent)
+        return self._left(self.spent)
+
+    @property
+    def whole(self) -> float | tuple[float, float]:
+        """The limit as it was given, rounded down."""
+        return self._left(NOTHING)
+
+    def _left(self, spent: Amount) -> float | tuple[float, float]:
+        left = self.limit.minus(spent)
         found = [float_down(Fraction(*pair)) for pair in zip(left, UNITS, strict=True)]
         for place, whole in enumerate(self.exact.split()):
-            if self.limit[place] and not self.spent[place]:
+            if self.limit[place] and not spent[place]:
                 found[place] = float_down(Fraction(whole))
         return (found[0], found[1]) if self.kind.delta else found[0]
 

@@ -24,7 +24,7 @@ from opendp_optimal.measure.frames.limits import Limits
 from opendp_optimal.measure.frames.noise import Moves, TableNoise
 from opendp_optimal.measure.frames.plan import Aggregate
 
-__all__ = ["Asked", "Table", "Value", "bounds_of", "share_of", "table_of", "there"]
+__all__ = ["Asked", "Table", "Value", "bounds_of", "table_of", "there"]
 
 STEPS = 1 << 20
 """Steps in the range of real values."""
@@ -166,7 +166,7 @@ def table_of(
             _sum_or_mean(table, a, values[same_text(a.value)], asks_rows or sized, sized)
             if a.name in variance:
                 _variance(table, a, values[same_text(a.value)], sized)
-        else:
+        elif a.kind != "quantile":  # which comes from a release of its own
             _count(table, a, values, sized, identifier)
     means = {a.name for a in aggregates if a.kind == "mean"}
     for name in variance:
@@ -245,8 +245,6 @@ def _count(
         "null_count": "number of nulls",
         "n_unique": "number of different values",
     }
-    if a.kind not in told:
-        raise ValueError(f"query: {a.name} ({a.kind}) is not understood")
     value = None if a.value is None else values[same_text(a.value)]
     if a.kind == "len" or (a.kind == "count" and value is not None and not value.nulls):
         at = _rows(table, sized)
@@ -314,7 +312,7 @@ def _sum_or_mean(table: Table, a: Aggregate, value: Value, rows: bool, sized: bo
     table.asked.append(Asked(a.name, told, False, (count, at), mean, pulls, high - low))
 
 
-def share_of(value: Value, low: float, high: float) -> Any:
+def _share_of(value: Value, low: float, high: float) -> Any:
     """Where a value is in its range, from 0 to 1; null where it is missing.
 
     :param value: the column
@@ -341,7 +339,7 @@ def _centred(value: Value, low: float, high: float) -> tuple[int, Any]:
         place = (number - low) * 2 - steps
     else:
         steps = STEPS
-        place = (share_of(value, low, high) * steps).round() * 2 - steps
+        place = (_share_of(value, low, high) * steps).round() * 2 - steps
     return steps, _whole(value, place, steps)
 
 
@@ -382,7 +380,7 @@ def _variance(table: Table, a: Aggregate, value: Value, sized: bool) -> None:
     count = _numbers(table, value, sized)
     steps, _ = _centred(value, low, high)
     first = table.known["centred", value.name, low, high]
-    share = share_of(value, low, high)
+    share = _share_of(value, low, high)
     square = _whole(value, (share * share * STEPS).round() * 2 - STEPS, STEPS)
     second = table.column(("square", value.name, low, high), _total(square), STEPS)
     half = high / 2 - low / 2

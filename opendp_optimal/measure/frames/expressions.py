@@ -15,7 +15,7 @@ import warnings
 from datetime import datetime, timedelta
 from typing import Any
 
-__all__ = ["as_expression", "as_json", "roots", "safe", "same_text"]
+__all__ = ["as_expression", "as_json", "name_of", "roots", "safe", "same_text", "type_of"]
 
 Node = Any
 
@@ -24,7 +24,7 @@ _BOOLEAN = {
     *("IsBetween", "AllHorizontal", "AnyHorizontal"),
 }
 _PLAIN = {"FillNull", "Negate", "Coalesce", "Abs"}
-_WITH_OPTIONS = {"Clip", "Cut", "Round", "Replace"}
+_WITH_OPTIONS = {"Clip", "Cut", "Round"}
 _TEMPORAL = {
     *("Millennium", "Century", "Year", "IsoYear", "Quarter", "Month", "Week", "WeekDay", "Day"),
     *("OrdinalDay", "Time", "Date", "Datetime", "Hour", "Minute", "Second", "Millisecond"),
@@ -33,6 +33,7 @@ _TEMPORAL = {
 _STRINGS = {"Lowercase", "Uppercase", "LenBytes", "LenChars"}
 _ARITHMETIC = {"Plus", "Minus", "Multiply", "Divide", "TrueDivide", "FloorDivide", "Modulus"}
 _DIVISIONS = {"Divide", "TrueDivide", "FloorDivide", "Modulus"}
+_EACH = "query: name each column by itself: no pl.all(), no pl.col(a, b)"
 _PERSON = {"Min", "Max", "Sum", "Mean", "Median", "First", "Last", "Count", "NUnique", "Std", "Var"}
 
 
@@ -57,6 +58,20 @@ def same_text(node: Node) -> str:
     return json.dumps(node, sort_keys=True)
 
 
+def name_of(node: Node) -> str:
+    """What an expression's column is called.
+
+    :param node: an expression as plain values
+    :raises ValueError: if it is several columns
+    """
+    import polars as pl
+
+    try:
+        return str(as_expression(node).meta.output_name())
+    except pl.exceptions.PolarsError:
+        raise ValueError(_EACH) from None
+
+
 def roots(node: Node) -> frozenset[str]:
     """The columns that an expression reads."""
     return frozenset(as_expression(node).meta.root_names())
@@ -75,23 +90,18 @@ def safe(node: Node, schema: Any, *, person: bool = False) -> Node:
     if not isinstance(node, dict) or len(node) != 1:
         _refuse(node)
     ((kind, inside),) = node.items()
-    if kind in ("Column", "Selector") or (
-        kind == "Literal" and not {"Series", "Range"} & {*inside}
-    ):
+    if kind == "Column" or (kind == "Literal" and not {"Series", "Range"} & {*inside}):
         return node
+    if kind == "Selector":
+        raise ValueError(_EACH)
     if kind == "Alias":
         return {"Alias": [safe(inside[0], schema, person=person), inside[1]]}
     if kind == "Cast":
-        return {
-            "Cast": {
-                **inside,
-                "expr": safe(inside["expr"], schema, person=person),
-                "options": "NonStrict",
-            }
-        }
+        of = _castable(safe(inside["expr"], schema, person=person), type_of(node, schema), schema)
+        return {"Cast": {**inside, "expr": of, "options": "NonStrict"}}
     if kind == "BinaryExpr":
         sides = {s: safe(inside[s], schema, person=person) for s in ("left", "right")}
-        if inside["op"] in _ARITHMETIC and _kind(node, schema).is_temporal():
+        if inside["op"] in _ARITHMETIC and type_of(node, schema).is_temporal():
             _refuse(node)
         return _divided({**inside, **sides}, schema)
     if kind == "Ternary":
@@ -104,13 +114,31 @@ def safe(node: Node, schema: Any, *, person: bool = False) -> Node:
     return _refuse(node)
 
 
+def _castable(node: Node, kind: Any, schema: Any) -> Node:
+    """What is cast to another type: row by row, and without failing."""
+    import polars as pl
+
+    before = type_of(node, schema)
+    if kind.is_nested() or kind.is_object() or kind == pl.Binary:
+        raise ValueError(f"query: a cast to {kind} must be to a type of single values")
+    if before == pl.Categorical and (kind.is_numeric() or kind == pl.Boolean or kind.is_temporal()):
+        _check_codes(node, schema)
+    if before == pl.String and kind.is_temporal():
+        raise ValueError(
+            f"query: a cast of text to {kind} reads a format that is not stated; use "
+            "str.to_date(format) or str.to_datetime(format)"
+        )
+    # Days and times beyond the calendar have no name.
+    return _in_calendar(node, schema) if before.is_temporal() and kind == pl.String else node
+
+
 def _divided(inside: Any, schema: Any) -> Node:
     """A division of floats by a number, as a product.
 
     Polars divides by a number, or multiplies with its inverse, by how many rows come together.
     """
     node = {"BinaryExpr": inside}
-    op, kind = inside["op"], _kind(node, schema)
+    op, kind = inside["op"], type_of(node, schema)
     by_number = roots(inside["left"]) and not roots(inside["right"])
     if op not in _DIVISIONS or not by_number or not kind.is_float():
         return node
@@ -146,20 +174,21 @@ def _person(inside: Any, schema: Any) -> Any:
 
 def _in_order(node: Node, schema: Any) -> Node:
     """Floats that are added in an order of their own, not as rows of others come between them."""
-    return as_json(as_expression(node).sort()) if _kind(node, schema).is_float() else node
+    return as_json(as_expression(node).sort()) if type_of(node, schema).is_float() else node
 
 
 def _function(function: Any, parts: list[Node], schema: Any) -> Node:
     """A function of the values of one row."""
     kept = {"input": parts, "function": function}
+    fixed = all("Literal" in part for part in parts[1:3])
     if isinstance(function, str):
         if function == "ToPhysical":
             _check_codes(parts[0], schema)
-        elif function not in _PLAIN:
+        elif function not in _PLAIN and not (function == "Replace" and fixed):
             _refuse({"Function": kept})
         return kept
     ((kind, options),) = function.items()
-    name = options if isinstance(options, str) else next(iter(options), "")
+    name = next(iter(options), "") if isinstance(options, dict | list) else str(options)
     if kind == "Boolean" and name in _BOOLEAN:
         return kept
     if kind == "TemporalExpr" and name in _TEMPORAL:
@@ -168,19 +197,25 @@ def _function(function: Any, parts: list[Node], schema: Any) -> Node:
         return kept
     if kind == "StringExpr" and name == "Strptime":
         dtype, parsing = options["Strptime"]
+        if not parsing.get("format"):
+            raise ValueError("query: a format must be stated, or Polars takes that of other rows")
         quiet = {"Strptime": [dtype, {**parsing, "strict": False}]}
         null = {"Literal": {"Scalar": {"String": "null"}}}
         return {"input": [parts[0], null], "function": {"StringExpr": quiet}}
-    fixed = all("Literal" in part for part in parts[1:3])
     if kind == "ReplaceStrict" and len(parts) == 4 and fixed:  # a default for all other values
         return kept
-    if kind in _WITH_OPTIONS and (kind != "Replace" or fixed):
+    if kind in _WITH_OPTIONS:
         return kept
     return _refuse({"Function": kept})
 
 
-def _kind(node: Node, schema: Any) -> Any:
-    """The type of an expression's values."""
+def type_of(node: Node, schema: Any) -> Any:
+    """The type of an expression's values.
+
+    :param node: an expression as plain values
+    :param schema: of the frame that it reads
+    :raises ValueError: if it has none, or is several columns
+    """
     import polars as pl
 
     try:
@@ -188,7 +223,7 @@ def _kind(node: Node, schema: Any) -> Any:
     except pl.exceptions.PolarsError as error:
         raise ValueError(f"query: {error}") from None
     if len(found) != 1:
-        raise ValueError("query: name each column by itself: no pl.all(), no pl.col(a, b)")
+        raise ValueError(_EACH)
     return found[0]
 
 
@@ -196,7 +231,7 @@ def _in_calendar(node: Node, schema: Any) -> Node:
     """Times beyond the calendar put at its ends: Polars fails on them."""
     import polars as pl
 
-    kind = _kind(node, schema)
+    kind = type_of(node, schema)
     day = timedelta(days=1)
     first = (datetime(2, 1, 1) - datetime(1970, 1, 1)) // day
     last = (datetime(9998, 12, 31) - datetime(1970, 1, 1)) // day
@@ -213,10 +248,10 @@ def _check_codes(node: Node, schema: Any) -> None:
     """Refuse the codes of categories: they depend on which rows came before."""
     import polars as pl
 
-    if _kind(node, schema) == pl.Categorical:
+    if type_of(node, schema) == pl.Categorical:
         raise ValueError(
-            "query: to_physical() of categories gives codes that depend on other rows; cast the "
-            "categories to pl.Enum([...]) first, or group by the categories themselves"
+            "query: categories as numbers (to_physical(), or a cast) are codes that depend on "
+            "other rows; cast them to pl.Enum([...]) first, or group by the categories themselves"
         )
 
 

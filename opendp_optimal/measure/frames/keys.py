@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from opendp_optimal.measure.frames.expressions import as_expression, safe
+from opendp_optimal.measure.frames.expressions import as_expression, name_of
 from opendp_optimal.measure.frames.plan import Plan
 
 __all__ = ["UNUSED", "key_columns", "key_frame_of", "key_schema", "plain_keys"]
@@ -51,7 +51,7 @@ def key_frame_of(plan: Plan, keys: Any) -> Any:
     :param plan: with the expressions that groups are made by
     :param keys: as for ``optimal``
     """
-    names = [as_expression(key).meta.output_name() for key in plan.keys]
+    names = [name_of(key) for key in plan.keys]
     given = plan.key_frame
     if keys is not None:
         if given is not None:
@@ -118,14 +118,13 @@ def key_columns(plan: Plan, key_frame: Any) -> tuple[dict[str, Any], Any]:
 
     if not plan.keys:
         return {}, None
-    schema = plan.columns
     if key_frame is None:  # until the data is seen: no keys
         key_frame = pl.DataFrame(schema=key_schema(plan))
     expressions, columns = {}, []
     for at, key in enumerate(plan.keys):
         name = f"{UNUSED}key {at}"
         column = key_frame.to_series(at)
-        expression = as_expression(safe(key, schema))
+        expression = as_expression(key)
         if column.dtype in (pl.Categorical, pl.Enum):
             column, expression = column.cast(pl.String), expression.cast(pl.String)
         expressions[name] = expression

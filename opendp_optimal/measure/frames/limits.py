@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from opendp_optimal.measure.frames.expressions import as_expression, as_json, roots, same_text
+from opendp_optimal.measure.frames.expressions import as_json, name_of, roots, same_text
 from opendp_optimal.measure.frames.plan import Plan, Step
 
 __all__ = ["Limits", "intact", "limits_of"]
@@ -156,7 +156,7 @@ def _defined(step: Step) -> tuple[frozenset[str], frozenset[str] | None]:
         plain = node
         while isinstance(plain, dict) and "Alias" in plain:
             plain = plain["Alias"][0]
-        name = as_expression(node).meta.output_name()
+        name = name_of(node)
         (same if plain == {"Column": name} else new).add(name)
     if step.kind == "with_columns":
         return frozenset(new), None

@@ -29,7 +29,7 @@ from opendp_optimal.certify.pair import unfolded
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.exact.numbers import float_down
 from opendp_optimal.measure.concentrated import pure_epsilon
-from opendp_optimal.measure.guarantee import group
+from opendp_optimal.measure.guarantee import step_delta
 from opendp_optimal.measure.noise import solved_once
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
 from opendp_optimal.problem.pair import LEAST_EPSILON
@@ -91,9 +91,9 @@ class Moves:
 
     def __post_init__(self) -> None:
         """Check that the numbers are whole and agree."""
-        if len(self.row) != len(self.person) or not self.row:
+        if len(self.row) != len(self.person):
             raise ValueError(f"person ({self.person}) must have a move for each column of row")
-        if min(self.row) < 0 or max(self.row) > LARGEST_MOVE or min(self.person) < 0:
+        if not all(0 <= r <= LARGEST_MOVE for r in self.row) or min(self.person, default=0) < 0:
             raise ValueError(f"row ({self.row}) must have moves in [0, {LARGEST_MOVE}]")
         if self.rows < 1 or self.groups < 1:
             raise ValueError(f"rows ({self.rows}) and groups ({self.groups}) must be at least 1")
@@ -128,8 +128,8 @@ class TableNoise:
         :param values: integers, a row for each group
         """
         drawn = np.zeros(values.shape, np.int64)
-        moved = [j for j, k in enumerate(self.scale) if k]
-        steps = np.array([self.scale[j] for j in moved])
+        moved = np.flatnonzero(self.scale)
+        steps = np.array([self.scale[j] for j in moved], np.int64)
         if len(moved) and len(values):
             drawn[:, moved] = self.draw(len(values))
         above = np.zeros(values.shape)
@@ -219,7 +219,7 @@ def _ways(moves: Moves, price: Price) -> Iterator[_Way]:
             yield _Way(moves.person, side, side, 0.0, _times(groups, "groups"))
         return
     each = float_down(Fraction(price.main) / steps)
-    yield _Way(moves.row, each, each, _step_delta(each, price.delta, steps), _times(steps, "rows"))
+    yield _Way(moves.row, each, each, step_delta(each, price.delta, steps), _times(steps, "rows"))
     if steps > 1 and not moves.line:
         pure = epsilon_share(price.main, price.delta, groups)
         shares = share(price.main, price.delta, groups)
@@ -228,17 +228,6 @@ def _ways(moves: Moves, price: Price) -> Iterator[_Way]:
 
 def _times(count: int, what: str) -> str:
     return "" if count == 1 else f", {count} {what} a person"
-
-
-def _step_delta(epsilon: float, delta: float, steps: int) -> float:
-    """A delta such that so many steps of (epsilon, delta) have the delta of all."""
-    if steps == 1 or delta == 0:
-        return delta
-    total = Fraction(group(epsilon, 1e-300, steps)[1]) / Fraction(1e-300)
-    each = float_down(Fraction(delta) / total)
-    while each > 0 and group(epsilon, each, steps)[1] > delta:
-        each *= 1 - 1e-9
-    return each
 
 
 def _usable(epsilon: float, delta: float) -> tuple[float, float]:

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from opendp_optimal.arrays import Integers
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.known.law import Law
@@ -19,7 +17,7 @@ from opendp_optimal.measure.frames.limits import Limits
 from opendp_optimal.measure.frames.noise import Price, TableNoise, table_noise
 from opendp_optimal.measure.frames.plan import Plan
 from opendp_optimal.measure.frames.quantiles import GroupQuantiles, shared
-from opendp_optimal.measure.frames.run import Collector
+from opendp_optimal.measure.frames.run import Collector, whole_numbers
 from opendp_optimal.measure.frames.secret import SecretKeys, count_accuracy
 from opendp_optimal.measure.threshold import KeyDesign
 
@@ -27,6 +25,8 @@ __all__ = ["COUNT", "PERSON", "Parts"]
 
 COUNT, PERSON = f"{UNUSED}count", f"{UNUSED}person"
 """What keys are chosen by."""
+_ENDS = "", "_accuracy", "_variance", "_variance_accuracy", "_low", "_high"
+"""What an answer brings with it."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,13 @@ class Parts:
     def rest(self) -> Price:
         """What the table may cost."""
         left = self.price if self.secret is None else self.secret.rest or self.price
-        return shared(left, len(self.quantiles))
+        return shared(left, len(self.quantiles) + bool(self.table.asked))
+
+    @property
+    def names(self) -> list[str]:
+        """Of the answers: those of the table, and quantiles that the query asks for."""
+        asked = [a.name for a in self.plan.aggregates if a.kind == "quantile"]
+        return [*(one.name for one in self.table.asked), *asked]
 
     @property
     def alone(self) -> KeyDesign | None:
@@ -117,7 +123,7 @@ class Parts:
             told = [one.name for one in self.table.asked]
             both = [e for n in told for e in (kept[COUNT].alias(n), within.alias(f"{n}_accuracy"))]
             return plain_keys(keys).with_columns(both)
-        values = kept.drop(*names, COUNT).to_numpy().astype(np.int64)
+        values = whole_numbers(kept.drop(*names, COUNT))
         answers = self._answers(keys, self.noise_for(keys.height), values)
         collector = replace(self.collector, key_frame=kept.select(names))
         return self._with_quantiles(answers, frame, collector)
@@ -130,7 +136,20 @@ class Parts:
         return shown.with_columns([pl.Series(n, v) for n, v in answers.items()])
 
     def _with_quantiles(self, answers: Any, frame: Any, collector: Collector) -> Any:
+        groups = answers.height if self.plan.keys else 1
         for one in self.quantiles:
-            rows = collector.histogram(frame, one.bin)
-            answers = answers.with_columns(one.answers(answers.height, rows))
-        return answers
+            if one.line is None:
+                one = one.bounded(collector.histogram(frame, one.power))
+            rows = collector.histogram(frame, one.cell)
+            answers = answers.with_columns(one.answers(groups, rows))
+        asked = [a.name for a in self.plan.aggregates if a.kind == "quantile"]
+        if not asked:
+            return answers
+        # In the order of the query: what is asked there, then what belongs to it.
+        names = [a.name for a in self.plan.aggregates]
+        place = {f"{name}{end}": at for at, name in enumerate(names) for end in _ENDS}
+        keys = len(self.plan.keys)
+        last = answers.columns[keys:]
+        return answers.select(
+            *answers.columns[:keys], *sorted(last, key=lambda c: place.get(c, len(names)))
+        )

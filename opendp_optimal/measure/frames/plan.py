@@ -12,7 +12,13 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
-from opendp_optimal.measure.frames.expressions import as_expression, as_json, safe, same_text
+from opendp_optimal.measure.frames.expressions import (
+    as_expression,
+    as_json,
+    name_of,
+    safe,
+    same_text,
+)
 
 __all__ = ["Aggregate", "Plan", "Step", "read_plan"]
 
@@ -65,7 +71,7 @@ class Plan:
     :param schema: of the data
     :param columns: the schema after all steps
     :param steps: before the aggregates, in order
-    :param keys: expressions that groups are made by
+    :param keys: expressions that groups are made by, made safe
     :param aggregates: what is asked
     :param before: the plan before the aggregates, as it was given
     :param key_frame: public keys, where the plan has them
@@ -100,13 +106,14 @@ def read_plan(frame: Any, identifier: Any = None) -> Plan:
     else:
         raise ValueError(f"query ({kind}) must end in group_by(...).agg(...) or in select(...)")
     schema, columns, steps = _steps(inside["input"], identifier)
+    keys = tuple(safe(key, columns) for key in keys)
     aggregates = tuple(_aggregate(each) for each in asked)
     names = [each.name for each in aggregates]
-    named = [as_expression(key).meta.output_name() for key in keys]
+    shown = [name_of(key) for key in keys]
     if not names:
         raise ValueError("query must ask for something in agg(...) or select(...)")
-    if len(set(names + named)) < len(names + named):
-        raise ValueError(f"query: names ({', '.join(named + names)}) must differ; use .alias(...)")
+    if len(set(names + shown)) < len(names + shown):
+        raise ValueError(f"query: names ({', '.join(shown + names)}) must differ; use .alias(...)")
     if key_frame is not None and not keys:
         raise ValueError("query: with_keys(...) needs a group_by(...)")
     before = _lazy(inside["input"])
@@ -137,7 +144,7 @@ def _keys(node: Node) -> tuple[Node, Any]:
         raise ValueError(f"query: a join ({how}) must be that of with_keys(...)")
     public, private = sides[how]
     found = _frame(inside[public])
-    on = [as_expression(each).meta.output_name() for each in inside["left_on"]]
+    on = [name_of(each) for each in inside["left_on"]]
     return _plain(inside[private]), found.select(on)
 
 
@@ -189,8 +196,8 @@ def _step(kind: str, inside: Any, schema: Any, person: Node) -> Step:
     if kind == "GroupBy":
         return _together(inside, schema, person)
     asked = inside["exprs" if kind == "HStack" else "expr"]
-    named = "with_columns" if kind == "HStack" else "select"
-    return Step(named, tuple(safe(each, schema) for each in asked))
+    known = "with_columns" if kind == "HStack" else "select"
+    return Step(known, tuple(safe(each, schema) for each in asked))
 
 
 def _together(inside: Any, schema: Any, person: Node) -> Step:
@@ -264,9 +271,8 @@ def _kept_rows(node: Node, schema: Any) -> Any:
     if not isinstance(node, dict):
         return None
     if "SortBy" in node and _is_range(node["SortBy"]["expr"]):
-        for each in node["SortBy"]["by"]:
-            safe(each, schema)
-        return node
+        by = [safe(each, schema) for each in node["SortBy"]["by"]]
+        return {"SortBy": {**node["SortBy"], "by": by}}
     inside = node.get("Function", {})
     if not inside or not _is_range(inside["input"][0]):
         return None
@@ -306,8 +312,7 @@ _PLUGINS = {
 
 def _aggregate(node: Node) -> Aggregate:
     """What one expression asks."""
-    expression = as_expression(node)
-    name = expression.meta.output_name()
+    name = name_of(node)
     while "Alias" in node:
         node = node["Alias"][0]
     inside = node.get("Function") if isinstance(node, dict) else None

@@ -8,7 +8,7 @@ columns of integers (:mod:`.columns`), and noise for the whole table (:mod:`.noi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,10 +21,17 @@ from opendp_optimal.measure._opendp import (
     plan_of,
     require_features,
 )
-from opendp_optimal.measure.facts import Facts, record_text, remember
+from opendp_optimal.measure.facts import Facts, plan_digest, record_text, remember
 from opendp_optimal.measure.frames.answer import ALPHA
 from opendp_optimal.measure.frames.columns import Table, Value, table_of
-from opendp_optimal.measure.frames.expressions import as_expression, as_json, safe, same_text
+from opendp_optimal.measure.frames.expressions import (
+    as_expression,
+    as_json,
+    name_of,
+    safe,
+    same_text,
+    type_of,
+)
 from opendp_optimal.measure.frames.keys import (
     UNUSED,
     key_columns,
@@ -65,7 +72,8 @@ def optimal(
     :param variance: names of means whose variance is released, too, as ``<name>_variance``
     :param quantiles: probabilities by the name of a sum or mean, whose values, moved into its
         bounds, have these quantiles: ``{"income": [0.25, 0.5, 0.75]}`` adds ``income_0.25``,
-        ``income_0.25_low``, ``income_0.25_high`` and so on
+        ``income_0.25_low``, ``income_0.25_high`` and so on. For any other column bounds are found
+        first, common to all groups, for a tenth of what its quantiles may cost
     :raises ValueError: before anything is spent, naming what is not understood
 
     >>> import opendp.prelude as dp
@@ -147,8 +155,7 @@ class OptimalQuery:
 
     def __repr__(self) -> str:
         """The names of the answers."""
-        asked = ", ".join(one.name for one in self._parts.table.asked)
-        return f"OptimalQuery({asked})"
+        return f"OptimalQuery({', '.join(self._parts.names)})"
 
 
 def _built(
@@ -191,13 +198,16 @@ def prepared(
     plan = read_plan(frame, person)
     limits = limits_of(plan, metric, inner._d_in)
     price = _price(inner._output_measure, inner._d_out)
-    values, named = _values(plan)
-    stable = _checked(domain, metric, plan, named)
+    counts = (*plan.aggregates, *_columns(plan, quantiles or {}))
+    values, named = _values(plan, counts)
+    stable = _checked(domain, metric, plan, counts, named)
     public = _public(domain, plan)
     if public == "lengths":  # rows are exchanged, two by two
         rows, each = (n + n % 2 for n in (limits.rows, limits.each))
         limits = replace(limits, rows=rows, each=each)
-    known = {text: _value(stable.output_domain, plan, name) for text, name in values.items()}
+    known = {
+        text: _value(stable.output_domain, plan, name, named[name]) for text, name in values.items()
+    }
     table = table_of(
         plan.aggregates,
         known,
@@ -211,7 +221,8 @@ def prepared(
     counted = {name: as_expression(node) for name, node in named.items()}
     integers = tuple(table.expressions)
     if plan.keys and key_frame is None and public is None:
-        secret, count = _secret(plan, limits, table, price, person)
+        others = bool(quantiles) or any(a.kind == "quantile" for a in plan.aggregates)
+        secret, count = _secret(plan, limits, table, price, person, others)
         integers = (*integers, count.cast(pl.Int64).alias(COUNT))
         if secret.people:
             counted[PERSON] = person
@@ -228,12 +239,12 @@ def prepared(
     left = price if secret is None else secret.rest or price
     asked = quantiles_of(quantiles or {}, plan.aggregates, known, limits, left)
     _check_names(plan, table, [name for one in asked for name in one.names])
-    _tried(collector, plan, [one.bin for one in asked])
+    _tried(collector, plan, [one.cell if one.line else one.power for one in asked])
     return Parts(plan, limits, table, collector, price, key_frame, secret, asked)
 
 
 def _secret(
-    plan: Plan, limits: Limits, table: Table, price: Price, person: Any
+    plan: Plan, limits: Limits, table: Table, price: Price, person: Any, others: bool
 ) -> tuple[SecretKeys, Any]:
     """How keys are chosen that only the data have, and the number that they are chosen by."""
     import polars as pl
@@ -242,14 +253,14 @@ def _secret(
     kinds = {key[0] for key in table.known}
     texts = {same_text(a.value) for a in plan.aggregates if a.kind == "n_unique"}
     heads = kinds == {"unique"} and whole and texts == {same_text(as_json(person))}
-    alone = len(table.known) == 1 and (kinds == {"rows"} or heads)
+    alone = len(table.known) == 1 and (kinds == {"rows"} or heads) and not others
     people = heads if alone else whole
     found = secret_keys(plan, limits, price, people=people, alone=alone)
     return found, pl.col(PERSON).n_unique() if people else pl.len()
 
 
 def _check_names(plan: Plan, table: Table, more: list[str]) -> None:
-    names = [as_expression(key).meta.output_name() for key in plan.keys]
+    names = [name_of(key) for key in plan.keys]
     names += [one.name + end for one in table.asked for end in ("", "_accuracy")] + more
     if len(set(names)) < len(names):
         raise ValueError(f"query: names ({', '.join(names)}) must differ; use .alias(...)")
@@ -269,12 +280,22 @@ def _price(measure: dp.Measure, d_out: Any) -> Price:
     return Price(*target_of(d_out))
 
 
-def _values(plan: Plan) -> tuple[dict[str, str], dict[str, Any]]:
+def _columns(plan: Plan, quantiles: Mapping[str, Any]) -> Iterator[Aggregate]:
+    """The columns whose quantiles are asked without bounds."""
+    sums = {a.name for a in plan.aggregates if a.kind in ("sum", "mean")}
+    for name in quantiles:
+        if name not in sums:
+            if name not in plan.columns:
+                raise ValueError(f"quantiles ({name!r}) must name a sum, a mean or a column")
+            yield Aggregate(name, "quantile", {"Column": name})
+
+
+def _values(plan: Plan, counts: tuple[Aggregate, ...]) -> tuple[dict[str, str], dict[str, Any]]:
     """A column name for each expression that is counted or added, and the safe expressions."""
     schema = plan.columns
     values: dict[str, str] = {}
     named: dict[str, Any] = {}
-    for a in plan.aggregates:
+    for a in counts:
         if a.value is not None and (text := same_text(a.value)) not in values:
             values[text] = f"{UNUSED}{len(values)}"
             named[values[text]] = safe(a.value, schema)
@@ -285,20 +306,19 @@ def _values(plan: Plan) -> tuple[dict[str, str], dict[str, Any]]:
 def _check_number(a: Aggregate, node: Any, schema: Any) -> None:
     import polars as pl
 
-    try:
-        found = pl.LazyFrame(schema=schema).select(as_expression(node)).collect_schema().dtypes()
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(f"query: {a.name}: {error}") from None
-    numbers = len(found) == 1 and (found[0].is_numeric() or found[0] == pl.Boolean)
-    if a.kind in ("sum", "mean", "quantile") and (not numbers or found[0].is_decimal()):
-        raise ValueError(f"query: {a.name} ({found[0]}) must be a column of numbers")
+    kind = type_of(node, schema)
+    numbers = (kind.is_numeric() or kind == pl.Boolean) and not kind.is_decimal()
+    if a.kind in ("sum", "mean", "quantile") and not numbers:
+        raise ValueError(f"query: {a.name} ({kind}) must be a column of numbers")
 
 
-def _checked(domain: Any, metric: Any, plan: Plan, named: Mapping[str, Any]) -> dp.Transformation:
+def _checked(
+    domain: Any, metric: Any, plan: Plan, counts: tuple[Aggregate, ...], named: Mapping[str, Any]
+) -> dp.Transformation:
     """OpenDP's own opinion of the plan, and the domain of what comes out."""
     truncated = any(step.kind in ("rows", "groups", "person") for step in plan.steps)
     added = plan.before.with_columns(
-        [as_expression(a.value).alias(n) for a, n in _asked_values(plan, named)]
+        [as_expression(a.value).alias(n) for a, n in _asked_values(counts, named)]
     )
     options = {"MO": "FrameDistance<SymmetricDistance>"} if truncated else {}
     try:
@@ -307,10 +327,10 @@ def _checked(domain: Any, metric: Any, plan: Plan, named: Mapping[str, Any]) -> 
         raise ValueError(f"query: OpenDP does not accept the plan: {error.message}") from None
 
 
-def _asked_values(plan: Plan, named: Mapping[str, Any]) -> list[tuple[Any, str]]:
+def _asked_values(counts: tuple[Aggregate, ...], named: Mapping[str, Any]) -> list[tuple[Any, str]]:
     found, seen = [], set()
     names = iter(named)
-    for a in plan.aggregates:
+    for a in counts:
         if a.value is not None and (text := same_text(a.value)) not in seen:
             seen.add(text)
             found.append((a, next(names)))
@@ -323,7 +343,7 @@ def _public(domain: Any, plan: Plan) -> str | None:
     Keys are taken from the data before any step; lengths are those after all of them.
     """
     new = {
-        as_expression(node).meta.output_name()
+        name_of(node)
         for step in plan.steps
         if step.kind in ("with_columns", "select", "person")
         for node in (*step.nodes, *step.extra)
@@ -339,15 +359,15 @@ def _public(domain: Any, plan: Plan) -> str | None:
     return "keys" if fewer else "lengths"
 
 
-def _value(domain: Any, plan: Plan, name: str) -> Value:
-    series = domain.get_series_domain(name)
-    kind = str(series.element_domain.carrier_type)
-    numeric = kind[:1] in ("i", "u") and kind[1:].isdigit()
-    nans = bool(getattr(series.element_domain, "nan", False)) and kind in ("f32", "f64")
-    return Value(name, numeric or kind == "bool", bool(series.nullable), nans)
+def _value(domain: Any, plan: Plan, name: str, node: Any) -> Value:
+    import polars as pl
+
+    series, kind = domain.get_series_domain(name), type_of(node, plan.columns)
+    nans = kind.is_float() and bool(getattr(series.element_domain, "nan", True))
+    return Value(name, kind.is_integer() or kind == pl.Boolean, bool(series.nullable), nans)
 
 
-def _tried(collector: Collector, plan: Plan, bins: list[Any]) -> None:
+def _tried(collector: Collector, plan: Plan, cells: list[Any]) -> None:
     """Run everything on a frame without rows: what fails there fails before anything is spent."""
     import polars as pl
 
@@ -355,14 +375,17 @@ def _tried(collector: Collector, plan: Plan, bins: list[Any]) -> None:
         collector(pl.LazyFrame(schema=plan.schema), passes=1)
         if collector.keys:
             collector.groups(pl.LazyFrame(schema=plan.schema), passes=1)
-        for each in bins:
+        for each in cells:
             collector.histogram(pl.LazyFrame(schema=plan.schema), each, passes=1)
     except pl.exceptions.PolarsError as error:
         raise ValueError(f"query: Polars does not accept the plan: {error}") from None
 
 
-def _record(frame: Any, parts: Parts, asked: tuple[Any, ...], d_in: Any) -> str:
-    digest = hashlib.sha256(frame.serialize()).hexdigest()
+def _record(frame: Any, parts: Parts, asked: tuple[Any, ...], d_in: Any) -> str | None:
+    try:
+        digest = plan_digest(frame)
+    except ValueError:
+        return None
     keys = "" if parts.secret is None else "secret"
     if parts.key_frame is not None:
         keys = hashlib.sha256(_bytes(parts.key_frame)).hexdigest()
@@ -378,7 +401,7 @@ def _bytes(frame: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _measurement(inner: dp.Query, parts: Parts, record: str) -> dp.Measurement:
+def _measurement(inner: dp.Query, parts: Parts, record: str | None) -> dp.Measurement:
     chain: Any = inner._chain
     domain, metric = chain
     price, d_in = parts.price, inner._d_in

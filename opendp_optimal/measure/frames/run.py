@@ -17,13 +17,13 @@ from opendp_optimal.arrays import Integers
 from opendp_optimal.measure.frames.expressions import as_expression
 from opendp_optimal.measure.frames.plan import Step
 
-__all__ = ["Collector"]
+__all__ = ["Collector", "whole_numbers"]
 
 CLASS_ROWS = 5_000_000
 """Rows of the data in a pass, about, where people are truncated."""
 
 
-_BIN, _GROUP, _ROWS = "\x1fbin", "\x1fgroup", "\x1frows"
+_CELL, _GROUP, _ROWS = "\x1fcell", "\x1fgroup", "\x1frows"
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class Collector:
         :param passes: classes that people are divided into; by the number of rows by default
         """
         total: Integers | None = None
+        if not self.integers:  # nothing but quantiles is asked
+            return np.zeros((1 if self.key_frame is None else self.key_frame.height, 0), np.int64)
         for some in self._classes(frame, passes):
             part = self._collect(some)
             total = part if total is None else total + part
@@ -76,18 +78,18 @@ class Collector:
     def histogram(
         self, frame: Any, place: Any, *, passes: int | None = None
     ) -> tuple[Integers, Integers, Integers]:
-        """How many rows of each group are in each bin: groups, bins, numbers, in any order.
+        """How many rows of each group are in each cell: groups, cells, numbers, in any order.
 
         :param frame: the data
-        :param place: the expression for the bin of a row; rows without one are left out
+        :param place: the expression for the cell of a row; rows without one are left out
         :param passes: classes that people are divided into; by the number of rows by default
         """
         import polars as pl
 
         parts = []
         for some in self._classes(frame, passes):
-            rows = self.lazy(some).select(*self.keys, place.alias(_BIN)).drop_nulls(_BIN)
-            found = rows.group_by(*self.keys, _BIN).agg(pl.len().cast(pl.Int64).alias(_ROWS))
+            rows = self.lazy(some).select(*self.keys, place.alias(_CELL)).drop_nulls(_CELL)
+            found = rows.group_by(*self.keys, _CELL).agg(pl.len().cast(pl.Int64).alias(_ROWS))
             parts.append(found.collect(engine="streaming"))
         there = pl.concat(parts)
         if self.key_frame is None:
@@ -95,8 +97,8 @@ class Collector:
         else:
             numbered = self.key_frame.with_columns(pl.int_range(pl.len()).alias(_GROUP))
             there = there.join(numbered, on=list(self.keys), how="inner", nulls_equal=True)
-        group, bins, counts = (there[name].to_numpy() for name in (_GROUP, _BIN, _ROWS))
-        return group, bins, counts
+        group, cells, counts = (there[name].to_numpy() for name in (_GROUP, _CELL, _ROWS))
+        return group, cells, counts
 
     def _classes(self, frame: Any, passes: int | None) -> Iterator[Any]:
         """The rows of some people after those of others."""
@@ -135,8 +137,18 @@ class Collector:
             found = self.key_frame.join(
                 there, on=list(self.keys), how="left", nulls_equal=True, maintain_order="left"
             ).drop(list(self.keys))
-        whole: Integers = found.fill_null(0).to_numpy().astype(np.int64)
-        return whole
+        return whole_numbers(found.fill_null(0))
+
+
+def whole_numbers(frame: Any) -> Integers:
+    """The numbers of a frame, which may have no columns.
+
+    :param frame: of integers
+    """
+    if not frame.width:
+        return np.zeros((frame.height, 0), np.int64)
+    whole: Integers = frame.to_numpy().astype(np.int64)
+    return whole
 
 
 def applied(frame: Any, step: Step, person: Any) -> Any:

@@ -10,7 +10,7 @@ from opendp_optimal.measure.frames.secret import count_accuracy
 __all__ = ["Summary"]
 
 _WITH_KEYS = "counts by key"
-_SELECTED = "selection among bins"
+_SELECTED = "selection among candidates"
 
 
 class Summary:
@@ -28,12 +28,13 @@ class Summary:
         paid = f"{named} {price.main:g}" + (f", delta {price.delta:g}" if price.delta else "")
         rows = f"{limits.rows} row{'s' * (limits.rows > 1)}"
         groups = f"{limits.groups} group{'s' * (limits.groups > 1)}"
-        names = ", ".join(one.name for one in self._parts.table.asked)
+        names = ", ".join(self._parts.names)
         chosen = "" if self._parts.secret is None else f"; {self._parts.secret.told}"
         parts = self._parts.quantiles
-        if parts:
+        of = len(parts) + bool(self._parts.table.asked)
+        if parts and of > 1:
             columns = ", ".join(one.name for one in parts)
-            share = f"1/{len(parts) + 1} of what is left" + " each" * (len(parts) > 1)
+            share = f"1/{of} of what is left" + " each" * (len(parts) > 1)
             chosen += f"; quantiles of {columns} have {share}"
         told = f"{paid}, once, for {names} of all groups{chosen}"
         return f"{told}; a person has {rows} in {groups} at most"
@@ -77,10 +78,13 @@ class Summary:
                 (one.name, one.told, noise.name, within * (1e12 if divided else 1.0), divided)
             )
         for part in self._parts.quantiles:
-            told = f"of values in [{part.line.low:g}, {part.line.high:g}], accuracy in ranks"
-            off = part.design.spread
-            for p, ranks in zip(part.design.wanted, off.tolist(), strict=True):
-                rows.append((f"{part.name}_{p!r}", f"quantile {told}", _SELECTED, ranks, False))
+            line = part.line
+            ends = "bounds that are found" if line is None else f"[{line.low:g}, {line.high:g}]"
+            told = f"of values in {ends}, accuracy in ranks"
+            off = part.design.spread.tolist()
+            for name, j in part.shown:
+                kind = f"{part.design.wanted[j]:g}-quantile {told}"
+                rows.append((name, kind, _SELECTED, off[j], False))
         return pl.DataFrame(rows, schema=names, orient="row")
 
     def __str__(self) -> str:

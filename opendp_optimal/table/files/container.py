@@ -31,7 +31,7 @@ Header = dict[str, Any]
 Arrays = dict[str, Integers]
 T = TypeVar("T")
 
-_MOST_HEADER = 1 << 24
+_MOST_HEADER = 1 << 26
 _MOST_ELEMENTS = 1 << 25
 _MOST_ARRAYS = 16
 _MALFORMED = (
@@ -118,10 +118,15 @@ class Kind(Generic[T]):
         return {**described, **{key: float.fromhex(described[key]) for key in self.numbers}}
 
     def seal(self, header: Mapping[str, Any], arrays: Mapping[str, Integers]) -> bytes:
-        """A file: its header, its arrays and the digest of both."""
+        """A file: its header, its arrays and the digest of both.
+
+        :raises TableFormatError: if it would be too large to be read again
+        """
         packed = {name: _pack(array) for name, array in arrays.items()}
         entries = {name: entry for name, (entry, _) in packed.items()}
         text = json.dumps({**header, "arrays": entries}, separators=(",", ":")).encode()
+        if len(text) > _MOST_HEADER:
+            raise TableFormatError(f"the header, of {len(text)} bytes, is too large")
         body = self.magic + struct.pack("<I", len(text)) + text
         body += b"".join(data for _, data in packed.values())
         return body + hashlib.sha256(body).digest()

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from opendp_optimal_bayes.remapping import Rule as Rule
     from opendp_optimal_bayes.remapping import clamp as clamp
     from opendp_optimal_bayes.remapping import remap as remap
+    from opendp_optimal_bayes.table_posterior.fit import Fit as Fit
+    from opendp_optimal_bayes.table_posterior.fit import fit_weights as fit_weights
     from opendp_optimal_bayes.table_posterior.learning import posterior as posterior
     from opendp_optimal_bayes.table_posterior.posterior import Posterior as Posterior
     from opendp_optimal_bayes.table_posterior.posterior import PosteriorWarning as PosteriorWarning

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from opendp_optimal.extend import (
+    Floats,
     chances,
     direct_pairs,
     exp_reaches,
@@ -25,7 +26,7 @@ from opendp_optimal.extend import (
     log_up,
     matrix,
 )
-from opendp_optimal_bayes.numbers import Floats, floats, in_units, scaled
+from opendp_optimal_bayes.numbers import floats, in_units, scaled
 
 Row = tuple[Fraction, ...]
 

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 from opendp.mod import Measurement
 
-from opendp_optimal.extend import interval, known
+from opendp_optimal.extend import Floats, interval, known
 from opendp_optimal.extend import law_of as noise_of
-from opendp_optimal_bayes.numbers import Floats
 
 MOST_ANSWERS = 4096
 MOST_PARTS = 1024

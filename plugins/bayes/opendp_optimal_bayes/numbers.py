@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from opendp_optimal.extend import Floats
 
 
 def floats(values: Sequence[Sequence[Fraction]]) -> Floats:

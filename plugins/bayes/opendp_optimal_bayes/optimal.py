@@ -11,11 +11,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from opendp_optimal import CertificateError, ChannelTable, solve_channel
-from opendp_optimal.extend import chances
+from opendp_optimal.extend import Integers, chances
 from opendp_optimal_bayes.channel import Channel, Metric, distances_of
 
 _TOTAL = 1 << 62
@@ -32,7 +29,7 @@ class OptimalChannel:
     table: ChannelTable
 
     @property
-    def weights(self) -> NDArray[np.int64]:
+    def weights(self) -> Integers:
         """The channel in units of 2^-62; observations are actions."""
         return self.table.weights
 

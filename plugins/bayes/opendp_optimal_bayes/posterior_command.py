@@ -20,6 +20,7 @@ from opendp_optimal.extend import (
     positive,
     print_json,
     progress_bar,
+    whole,
     writable,
     write_whole,
 )
@@ -36,6 +37,8 @@ LAWS = {
     "gaussian": "Gaussian",
     "discrete-gaussian": "DiscreteGaussian",
 }
+OPTIMAL = ("optimal", "optimal-sums")
+"""Optimised noise: epsilon, delta and sensitivity, of which the last two may be left out."""
 
 
 @dataclass(frozen=True)
@@ -99,13 +102,34 @@ def _numbers(path: Path, rows: list[list[str]]) -> Floats:
 def _law(text: str) -> known.Law:
     from opendp_optimal.extend import known
 
-    name, _, value = text.partition(":")
-    number = _number(value)
-    if name not in LAWS or number is None:
-        kinds = ", ".join(f"{each}:NUMBER" for each in LAWS)
+    name, _, rest = text.partition(":")
+    numbers = [_number(each) for each in rest.split(",")]
+    if name in LAWS and len(numbers) == 1 and numbers[0] is not None:
+        law: known.Law = getattr(known, LAWS[name])(positive("noise", numbers[0]))
+        return law
+    if name not in OPTIMAL or not 1 <= len(numbers) <= 3 or None in numbers:
+        kinds = ", ".join([f"{each}:NUMBER" for each in LAWS] + [f"{o}:E,D,S" for o in OPTIMAL])
         raise click.BadParameter(f"noise ({text!r}) must be one of {kinds}")
-    law: known.Law = getattr(known, LAWS[name])(positive("noise", number))
-    return law
+    return _optimal_law(name == "optimal", *[float(each) for each in numbers if each is not None])
+
+
+def _optimal_law(
+    counts: bool, epsilon: float, delta: float = 0.0, sensitivity: float = 1.0
+) -> known.Law:
+    """The law of optimised noise, as it is for counts or for sums."""
+    from opendp_optimal import solve
+
+    try:
+        if counts:
+            whole_one = whole("noise (the sensitivity)", _whole(sensitivity))
+            return solve(epsilon, delta, integer_sensitivity=whole_one).law()
+        return solve(epsilon, delta).law(positive("noise (the sensitivity)", sensitivity))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _whole(value: float) -> Any:
+    return int(value) if value.is_integer() else value
 
 
 def _bounds(text: str) -> tuple[float | None, float | None]:
@@ -162,7 +186,12 @@ def _csv(table: _Table, found: Posterior, low: Any, high: Any) -> str:
 
 @click.command(name="posterior")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--noise", required=True, help="geometric:0.5, laplace:0.5, gaussian:3, ...")
+@click.option(
+    "--noise",
+    required=True,
+    help="geometric:RATE, laplace:RATE, gaussian:SIGMA, discrete-gaussian:SIGMA; optimal:1,1e-6 or "
+    "optimal-sums:1,1e-6,100 (epsilon, delta, sensitivity) for optimised noise.",
+)
 @click.option("--column", help="What was released; the last column by default.")
 @click.option("--like", multiple=True, help="margins, neighbours, or a column; again for more.")
 @click.option("--shape", help="Of the table, if the rows are its cells: 100x100.")

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from opendp_optimal import SolverError
-from opendp_optimal.extend import fraction
+from opendp_optimal.extend import Floats, fraction
 from opendp_optimal_bayes.channel import Channel
-from opendp_optimal_bayes.numbers import Floats
 from opendp_optimal_bayes.witness import exact_witness
 
 _MOST_VARIABLES = 40_000

@@ -16,6 +16,7 @@ from opendp.mod import Measurement
 
 from opendp_optimal.extend import (
     INTEGER_RANGES,
+    Floats,
     Loss,
     Postprocess,
     chances,
@@ -28,7 +29,7 @@ from opendp_optimal.extend import (
 )
 from opendp_optimal_bayes.grid import Law, carrier_of, law_of
 from opendp_optimal_bayes.losses import LossLike, loss_matrix
-from opendp_optimal_bayes.numbers import Floats, floats
+from opendp_optimal_bayes.numbers import floats
 
 Prior = Sequence[Any] | Callable[[float], float]
 

@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from opendp_optimal.extend import Floats
 from opendp_optimal_bayes.channel import Channel
-from opendp_optimal_bayes.numbers import Floats
 
 _MOST_WORK = 30_000_000
 """Entries squared times equations: some seconds of exact elimination."""

@@ -2,9 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from opendp_optimal import solve
 from opendp_optimal_bayes.commands import bayes
 
 
@@ -89,6 +91,27 @@ def test_posterior(tmp_path):
     assert output.read_text(encoding="utf-8").startswith(
         "age,kind,count,median,mean,low,high\n0,k0,"
     )
+
+
+def test_posterior_of_optimised_noise(tmp_path):
+    grid = tmp_path / "grid.csv"
+    rng = np.random.default_rng(0)
+    np.savetxt(grid, rng.poisson(1, (12, 12)) + rng.integers(-2, 3, (12, 12)), "%d", ",")
+    counts = json.loads(run("posterior", str(grid), "--noise", "optimal:1,1e-6", "--json").stdout)
+    assert np.array(counts["median"]).shape == (12, 12)
+    table = solve(1.0, 1e-6, integer_sensitivity=1)
+    assert counts["error_before"] == pytest.approx(table.upper, rel=1e-3)
+    sums = json.loads(run("posterior", str(grid), "--noise", "optimal-sums:1,0,3", "--json").stdout)
+    assert sums["error_before"] == pytest.approx(3 * solve(1.0, 0.0).upper, rel=1e-3)
+    for noise, message in (
+        ("optimal:1,1e-6,1.5", "must be an integer"),
+        ("optimal:-1", "epsilon"),
+        ("optimal:1,2,3,4", "must be one of"),
+        ("optimal", "must be one of"),
+    ):
+        done = run("posterior", str(grid), "--noise", noise)
+        assert done.exit_code == 2
+        assert message in done.output
 
 
 @pytest.mark.parametrize(

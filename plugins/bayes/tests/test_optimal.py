@@ -205,8 +205,9 @@ def test_bad_releases(integers, line):
         make_optimal_channel(*small, best, lo=255)
 
 
-def test_two_hundred_answers_are_solved_with_progress():
-    size, lines = 200, []
+@pytest.mark.parametrize("size", [50, 200])
+def test_many_answers_are_solved_with_progress(size):
+    lines = []
     best = optimal_channel(
         prior=[Fraction(1, size)] * size,
         loss=loss_matrix("l1", range(size)),

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from opendp_optimal.extend import then_grid_gaussian as then_grid_gaussian
     from opendp_optimal.extend import then_grid_laplace as then_grid_laplace
     from opendp_optimal_geo.answer import Answer as Answer
-    from opendp_optimal_geo.answer import DensityMap as DensityMap
     from opendp_optimal_geo.answer import Round as Round
     from opendp_optimal_geo.audit import audit_looks as audit_looks
     from opendp_optimal_geo.audit import audit_population as audit_population
     from opendp_optimal_geo.audit import gaussian_power as gaussian_power
     from opendp_optimal_geo.curator import Curator as Curator
+    from opendp_optimal_geo.density import DensityMap as DensityMap
     from opendp_optimal_geo.look import Request as Request
     from opendp_optimal_geo.look import gaussian_noise as gaussian_noise
     from opendp_optimal_geo.look import laplace_noise as laplace_noise

@@ -173,14 +173,17 @@ class Accounts(Allowances):
                     return course
                 self._add_plan(name, course, new, step=False)
 
-    def step(self, name: str) -> None:
-        """Note that a query of a schedule was asked.
+    def step(self, name: str, done: int) -> bool:
+        """Take the next query of a schedule; return False if somebody else has taken it.
 
         :param name: of the schedule
+        :param done: how many queries there were
         """
         with self._reading():
-            while not self._add_plan(name, self._courses[name], self._paid[:0], step=True):
-                pass
+            while self._courses[name].done == done:
+                if self._add_plan(name, self._courses[name], self._paid[:0], step=True):
+                    return True
+            return False
 
     def _add_plan(self, name: str, course: Course, start: Any, *, step: bool) -> bool:
         head = {"course": name, "queries": course.queries, "rule": course.rule, "step": step}

@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opendp_optimal.budget import BudgetError
-from opendp_optimal.extend import float_down, float_up
+from opendp_optimal.extend import Booleans, Floats, Indices, Integers, float_down, float_up
 
-Ticks = NDArray[np.int64]
-Users = NDArray[np.intp]
-Mask = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
+Ticks = Integers
+Users = Indices
+Mask = Booleans
 Price = int | Ticks
 """Ticks: one number that is the same for everybody, or one for each."""
 
@@ -83,15 +82,15 @@ class Allowances:
         with self._reading():
             return self.rows(self._halted)
 
-    def spent(self) -> FloatArray:
+    def spent(self) -> Floats:
         """What each user has paid, rounded up."""
         return _scaled(self.paid, float_up(self.tick), math.inf)
 
-    def remaining(self) -> FloatArray:
+    def remaining(self) -> Floats:
         """What each user has left, rounded down."""
         return _scaled(WHOLE - self.paid, float_down(self.tick), 0.0)
 
-    def allotment(self, budget: float | FloatArray) -> Price:
+    def allotment(self, budget: float | Floats) -> Price:
         """Return budgets as ticks, rounded down.
 
         :param budget: one for all users, or one for each
@@ -258,6 +257,6 @@ def put(values: NDArray[Any], users: Users, new: NDArray[Any]) -> None:
     values[users if run is None else run] = new
 
 
-def _scaled(ticks: Ticks, tick: float, direction: float) -> FloatArray:
+def _scaled(ticks: Ticks, tick: float, direction: float) -> Floats:
     product = ticks.astype(np.float64) * tick
     return np.where(ticks == 0, 0.0, np.nextafter(product, direction))

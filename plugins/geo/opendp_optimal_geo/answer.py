@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.extend import Floats
 from opendp_optimal_geo.allowances import Users
 from opendp_optimal_geo.elimination import State
 from opendp_optimal_geo.plan import Plan
 from opendp_optimal_geo.radius import deviation
 from opendp_optimal_geo.score import SignedDistance
-
-FloatArray = NDArray[np.float64]
 
 FAR = 6.0
 """Bandwidths beyond which a point counts as far from a kernel's centre."""
@@ -65,20 +64,6 @@ class Answer:
     generation: int | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True)
-class DensityMap:
-    """A density on a map.
-
-    :param density: users per squared unit of distance, rows from south to north
-    :param bounds: (west, south, east, north)
-    :param answered: users who sent a point
-    """
-
-    density: FloatArray
-    bounds: tuple[float, float, float, float]
-    answered: int
-
-
 class Estimate(NamedTuple):
     """The value of an answer, its error bound, and how many gave no answer at all."""
 
@@ -99,9 +84,9 @@ class Rest:
     """
 
     users: Users
-    score: FloatArray
-    width: FloatArray
-    weights: FloatArray
+    score: Floats
+    width: Floats
+    weights: Floats
     missing: int
 
 
@@ -154,7 +139,7 @@ def kernel_density(plan: Plan, state: State, beta: float, bandwidth: float) -> E
     return Estimate(value, error / plan.size, left.missing)
 
 
-def _kernel(distance: FloatArray, bandwidth: float) -> FloatArray:
+def _kernel(distance: Floats, bandwidth: float) -> Floats:
     with np.errstate(over="ignore"):  # far beyond the kernel it is 0
         return np.exp(-0.5 * (distance / bandwidth) ** 2)
 
@@ -180,22 +165,3 @@ def points(plan: Plan, state: State, beta: float) -> Estimate:
         _, width = known.estimate(plan, state.looks - 1, beta / max(1, left))
         widest = max(widest, float(width.max(initial=0.0)))
     return Estimate(value, widest, int(np.isnan(value[:, 0]).sum()))
-
-
-def density_map(
-    released: FloatArray, bounds: FloatArray, cells: int, bandwidth: float
-) -> DensityMap:
-    """Smooth a histogram of released points."""
-    from scipy.ndimage import gaussian_filter
-
-    west, south, east, north = bounds.tolist()
-    known = released[np.isfinite(released[:, 0])]
-    counts, _, _ = np.histogram2d(
-        known[:, 1], known[:, 0], bins=cells, range=[(south, north), (west, east)]
-    )
-    size = (north - south) / cells, (east - west) / cells
-    smooth = gaussian_filter(
-        counts, (bandwidth / size[0], bandwidth / size[1]), mode="constant", truncate=5.0
-    )
-    density = smooth / (size[0] * size[1])
-    return DensityMap(density, (west, south, east, north), len(known))

@@ -6,17 +6,14 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from opendp_optimal.extend import Floats
 from opendp_optimal_geo.allowances import Mask, Payment
 from opendp_optimal_geo.answer import Round
 from opendp_optimal_geo.elimination import Part, Reading, Rule, State, start
 from opendp_optimal_geo.look import People
 from opendp_optimal_geo.plan import Look, Plan
 
-FloatArray = NDArray[np.float64]
-Engine = Callable[..., Iterable[FloatArray]]
+Engine = Callable[..., Iterable[Floats]]
 """Maps a look over blocks of users, in order: ``map``, or that of an executor."""
 Progress = Callable[[int, int], None]
 """Called with users x looks done and at most to do."""

@@ -12,16 +12,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from opendp_optimal.extend import choice, positive, share, whole
+from opendp_optimal.extend import Floats, choice, positive, share, whole
 from opendp_optimal.testing import AuditReport, log_ratio, proven_loss
 from opendp_optimal_geo.elimination import KeepAll
 from opendp_optimal_geo.population import Population
 from opendp_optimal_geo.score import DistanceTo
-
-FloatArray = NDArray[np.float64]
 
 
 def audit_looks(
@@ -44,8 +41,8 @@ def audit_looks(
     True
     """
     claimed, false_alarm = positive("claimed", claimed), share("false_alarm", false_alarm)
-    low: FloatArray = np.asarray(first, np.float64)
-    high: FloatArray = np.asarray(second, np.float64)
+    low: Floats = np.asarray(first, np.float64)
+    high: Floats = np.asarray(second, np.float64)
     if low.ndim != 1 or low.shape != high.shape or len(low) < 20:
         raise ValueError(f"first (shape {low.shape}) and second must be as long, 20 at least")
     # The thresholds come from one half of the releases, the counts from the other.

@@ -13,7 +13,14 @@ from typing import Any, TypeVar
 
 import click
 
-from opendp_optimal.extend import CommandGroup, drawable, json_option, print_json, writable
+from opendp_optimal.extend import (
+    CommandGroup,
+    drawable,
+    json_option,
+    print_audit,
+    print_json,
+    writable,
+)
 from opendp_optimal_geo.arguments import (
     adding_bar,
     read_looks,
@@ -149,6 +156,7 @@ def neighbours_command(at: str, k: int, as_json: bool, **options: Any) -> None:
 @click.option("--bounds", required=True, help="west,south,east,north in metres.")
 @click.option("--cells", type=int, default=200, show_default=True, help="Along each side.")
 @click.option("--bandwidth", type=float, required=True, help="Of the smoothing, in metres.")
+@click.option("--posterior", is_flag=True, help="Take the noise of the points out, at no cost.")
 @click.option("--output", type=_path, callback=drawable, help="Heat map to write.")
 @click.option("--table", type=_path, callback=writable, help="CSV of the densities to write.")
 @json_option
@@ -156,6 +164,7 @@ def density_command(
     bounds: str,
     cells: int,
     bandwidth: float,
+    posterior: bool,
     output: Path | None,
     table: Path | None,
     as_json: bool,
@@ -167,14 +176,17 @@ def density_command(
     corners = read_numbers("bounds", bounds, 4)
     people, _, price = read_people(**options)
     with adding_bar("density") as progress:
-        result = people.density_map(corners, cells, bandwidth, budget=price, progress=progress)
+        result = people.density_map(
+            *(corners, cells, bandwidth), budget=price, posterior=posterior, progress=progress
+        )
+    largest = float(result.best.max())
     if as_json:
         report = {"answered": result.answered, "bounds": result.bounds, "cells": cells}
-        print_json({**report, "largest": float(result.density.max())}, indent=None)
+        print_json({**report, "largest": largest, "gap": result.gap}, indent=None)
     else:
-        click.echo(f"{result.answered} users, largest density {result.density.max():.4g} per m^2")
+        click.echo(f"{result.answered} users, largest density {largest:.4g} per m^2")
     if table is not None:
-        np.savetxt(table, result.density, delimiter=",", fmt="%.6g")
+        np.savetxt(table, result.best, delimiter=",", fmt="%.6g")
     if output is not None:
         from opendp_optimal_geo.plots import plot_density
 
@@ -243,28 +255,12 @@ def count_map_command(
 @click.option("--draws", type=click.IntRange(min=100), default=200_000, show_default=True)
 @click.option("--false-alarm", type=float, default=1e-6, show_default=True)
 @json_option
-def audit_command(
-    distance: float,
-    price: float,
-    privacy: str,
-    method: str,
-    draws: int,
-    false_alarm: float,
-    as_json: bool,
-) -> None:
+def audit_command(distance: float, price: float, as_json: bool, **options: Any) -> None:
     """Audit the looks that users release, statistically, through the whole population."""
     from opendp_optimal_geo.audit import audit_population
 
-    report = audit_population(
-        distance, price, privacy=privacy, method=method, draws=draws, false_alarm=false_alarm
-    )
-    if as_json:
-        print_json({**asdict(report), "violated": report.violated}, indent=None)
-    else:
-        click.echo(f"claimed {report.claimed:.6f}, proven at least {report.proven:.6f}")
-        click.echo("REFUTED" if report.violated else "not refuted")
-    if report.violated:
-        raise click.exceptions.Exit(1)
+    report = audit_population(distance, price, **options)
+    print_audit(report, as_json)
 
 
 def _ask(

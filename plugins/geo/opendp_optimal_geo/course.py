@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-Ticks = NDArray[np.int64]
-Rule = Callable[[int, int, FloatArray, FloatArray], FloatArray]
+from opendp_optimal.extend import Floats, Integers
+
+Ticks = Integers
+Rule = Callable[[int, int, Floats, Floats], Floats]
 """Called with (query from 1, m, what users have left, what they had at first); returns budgets."""
 
 
@@ -49,9 +49,7 @@ class Course:
         return replace(self, done=self.done + 1)
 
 
-def wanted(
-    rule: Rule, course: Course, first: Ticks, start: FloatArray, remaining: FloatArray
-) -> FloatArray:
+def wanted(rule: Rule, course: Course, first: Ticks, start: Floats, remaining: Floats) -> Floats:
     """Return what a rule gives each user for the next query; for each the course began with them.
 
     :param rule: of the schedule

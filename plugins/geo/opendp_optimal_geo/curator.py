@@ -15,11 +15,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from opendp_optimal.budget import BudgetError, CgpFilter, Filter, Ledger, check_filter
 from opendp_optimal.extend import (
     LARGEST_RATE,
+    Booleans,
+    Integers,
     choice,
     float_down,
     positive,
@@ -33,7 +34,7 @@ from opendp_optimal_geo.answer import Answer, Round
 from opendp_optimal_geo.plan import METHODS, shares
 from opendp_optimal_geo.radius import gaussian_radius
 
-Truth = NDArray[np.bool_]
+Truth = Booleans
 
 PER_UNIT = 2**12
 STEP = 1.0 / PER_UNIT
@@ -122,15 +123,7 @@ class Curator:
         def truth() -> Truth:
             return self._all_at_once(predicate) if vectorized else self._one_by_one(predicate)
 
-        return self._decide(
-            truth,
-            fraction,
-            budget=budget,
-            method=method,
-            looks=looks,
-            beta=beta,
-            baseline=baseline,
-        )
+        return self._decide(truth, fraction, budget, method, looks, beta, baseline)
 
     def _one_by_one(self, predicate: Callable[[Any], Any]) -> Truth:
         with np.errstate(all="ignore"):  # a warning would tell of a record
@@ -148,7 +141,6 @@ class Curator:
         self,
         truth: Callable[[], Truth],
         fraction: float,
-        *,
         budget: Any,
         method: str = "distance",
         looks: Any = ("doubling", 10),
@@ -287,7 +279,7 @@ def _check_noise(costs: Sequence[Fraction]) -> None:
         )
 
 
-def _look(answers: NDArray[np.int64], cost: Fraction) -> float:
+def _look(answers: Integers, cost: Fraction) -> float:
     """Return the sum of answers, each with Gaussian noise of variance 1 / (2 cost).
 
     Noise is added to integers; floats see only what is released.

@@ -14,11 +14,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal.extend import Floats
 from opendp_optimal_geo.allowances import Mask, Users
 from opendp_optimal_geo.plan import Look, Plan
 from opendp_optimal_geo.radius import error_radius
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,14 +30,14 @@ class Block:
     """
 
     users: Users
-    sums: FloatArray
-    weights: float | FloatArray
+    sums: Floats
+    weights: float | Floats
 
     def __len__(self) -> int:
         """How many users there are."""
         return len(self.users)
 
-    def add(self, values: FloatArray, weight: float | FloatArray, asked: Mask | None) -> Block:
+    def add(self, values: Floats, weight: float | Floats, asked: Mask | None) -> Block:
         """Return the block after one more look.
 
         :param values: of those asked, NaN where there was no answer; overwritten
@@ -73,12 +72,12 @@ class Block:
         known = self.weights > 0.0
         return self if known.all() else self.take(np.flatnonzero(known))
 
-    def averages(self) -> FloatArray:
+    def averages(self) -> Floats:
         """Return the weighted averages of what the users have sent."""
-        result: FloatArray = self.sums / _along(self.weights, self.sums)
+        result: Floats = self.sums / _along(self.weights, self.sums)
         return result
 
-    def estimate(self, plan: Plan, look: int, beta: float) -> tuple[FloatArray, FloatArray]:
+    def estimate(self, plan: Plan, look: int, beta: float) -> tuple[Floats, Floats]:
         """Return estimated scores, and what they may be off by but with probability beta each.
 
         :param plan: of the query
@@ -144,7 +143,7 @@ class Reading:
     """
 
     look: Look
-    values: FloatArray
+    values: Floats
     asked: Mask | None = None
 
     def added_to(self, block: Block) -> Block:
@@ -172,8 +171,8 @@ class Part:
     block: Block
     decided: Users = field(default_factory=lambda: np.zeros(0, np.intp))
     inside: Mask = field(default_factory=lambda: np.zeros(0, np.bool_))
-    score: FloatArray = field(default_factory=lambda: np.zeros(0))
-    width: FloatArray = field(default_factory=lambda: np.zeros(0))
+    score: Floats = field(default_factory=lambda: np.zeros(0))
+    width: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True)
@@ -279,7 +278,7 @@ def _each(beta: float, plan: Plan, state: State) -> float:
     return beta / (len(plan.split) * state.open)
 
 
-def _smallest(ends: Sequence[FloatArray], k: int) -> float:
+def _smallest(ends: Sequence[Floats], k: int) -> float:
     """Return the k-th smallest of all; infinite if there are not so many."""
     every = np.concatenate(ends)
     return float(np.partition(every, k - 1)[k - 1]) if len(every) > k else math.inf
@@ -310,10 +309,10 @@ def _join(blocks: Sequence[Block]) -> Block:
     return Block(users, sums, np.concatenate(weights))
 
 
-def _same(weights: float | FloatArray, first: float) -> bool:
+def _same(weights: float | Floats, first: float) -> bool:
     return isinstance(weights, float) and weights == first
 
 
-def _along(weights: float | FloatArray, values: FloatArray) -> float | FloatArray:
+def _along(weights: float | Floats, values: Floats) -> float | Floats:
     """Return weights so that they multiply rows."""
     return weights if isinstance(weights, float) or values.ndim == 1 else weights[:, None]

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from opendp_optimal.extend import Floats
 
 LONGITUDE = ("lng", "lon", "long", "longitude")
 LATITUDE = ("lat", "latitude")
@@ -29,7 +29,7 @@ PLANE = (("x",), ("y",))
 
 def read_columns(
     path: Path | str, columns: Sequence[str], *, progress: Callable[[int, int], None] | None = None
-) -> FloatArray:
+) -> Floats:
     """Return columns of a file as numbers, one row per record.
 
     :param path: a file ending in .csv, .csv.gz or .parquet
@@ -43,9 +43,7 @@ def read_columns(
         return _csv(path, columns, progress)
 
 
-def _csv(
-    path: Path, columns: Sequence[str], progress: Callable[[int, int], None] | None
-) -> FloatArray:
+def _csv(path: Path, columns: Sequence[str], progress: Callable[[int, int], None] | None) -> Floats:
     values = [array("d") for _ in columns]
     size = path.stat().st_size
     with path.open("rb") as raw:
@@ -129,7 +127,7 @@ def _places(names: Sequence[str], columns: Sequence[str], path: Path) -> list[in
     return [list(names).index(name) for name in columns]
 
 
-def _parquet(path: Path, columns: Sequence[str]) -> FloatArray:
+def _parquet(path: Path, columns: Sequence[str]) -> Floats:
     with _parquet_file(path) as file:
         _places(file.schema_arrow.names, columns, path)
         table = file.read(columns=list(columns), use_threads=False)

@@ -6,16 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from opendp_optimal.extend import float_down, gaussian_integers, laplace_integers, laplace_vectors
+from opendp_optimal.extend import (
+    Floats,
+    Integers,
+    float_down,
+    gaussian_integers,
+    laplace_integers,
+    laplace_vectors,
+)
 from opendp_optimal_geo.allowances import Users, pick, put
 from opendp_optimal_geo.grid import Grid
 from opendp_optimal_geo.plan import SAFE, Look, Plan
 from opendp_optimal_geo.region import LARGEST
 from opendp_optimal_geo.score import Score
-
-FloatArray = NDArray[np.float64]
 
 gaussian_noise, laplace_noise = gaussian_integers, laplace_integers
 planar_laplace_noise = laplace_vectors
@@ -32,12 +36,12 @@ class Request:
     """
 
     users: Users
-    prices: FloatArray
+    prices: Floats
     score: Score | None
     component: str
 
 
-Clients = Callable[[Request], FloatArray]
+Clients = Callable[[Request], Floats]
 """Returns noisy scores, or noisy points as rows; NaN for no answer, and so is beyond 2^100."""
 
 
@@ -57,7 +61,7 @@ class People:
         if isinstance(data, np.ndarray) and not plan.columns:
             self._scores = np.full(len(data), np.nan)
 
-    def look(self, look: Look, users: Users) -> FloatArray:
+    def look(self, look: Look, users: Users) -> Floats:
         """Return noisy values, one (or one row) each; NaN where there is no answer.
 
         :param look: which look
@@ -73,7 +77,7 @@ class People:
         values *= plan.step
         return values
 
-    def _ask(self, clients: Clients, look: Look, users: Users) -> FloatArray:
+    def _ask(self, clients: Clients, look: Look, users: Users) -> Floats:
         plan = self._plan
         prices = np.broadcast_to(np.asarray(look.price(users), np.float64), len(users))
         prices = prices * float_down(plan.tick) * SAFE
@@ -86,11 +90,11 @@ class People:
         values[~(within.all(axis=1) if plan.columns else within)] = np.nan
         return values
 
-    def _points(self, data: Grid, users: Users) -> FloatArray:
+    def _points(self, data: Grid, users: Users) -> Floats:
         """Return points in grid steps."""
         return pick(data, users).astype(np.float64)
 
-    def _true(self, data: Grid, users: Users) -> FloatArray:
+    def _true(self, data: Grid, users: Users) -> Floats:
         """Return true scores in steps, rounded."""
         known = pick(self._scores, users)
         if not np.isnan(known[0]) and not np.isnan(known.sum()):
@@ -101,7 +105,7 @@ class People:
         return exact
 
 
-def _noise(look: Look, users: Users) -> NDArray[np.int64]:
+def _noise(look: Look, users: Users) -> Integers:
     """Draw noise of a look's prices, in steps."""
     plan, rates = look.plan, look.rates(look.price(users))
     if plan.pure and plan.columns:

@@ -14,11 +14,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from opendp_optimal.budget import BudgetError
 from opendp_optimal.extend import (
     LARGEST_RATE,
+    Floats,
+    Integers,
     float_down,
     fraction,
     gaussian_integers,
@@ -26,8 +27,6 @@ from opendp_optimal.extend import (
     smallest_rate,
 )
 from opendp_optimal_geo.curator import Curator
-
-FloatArray = NDArray[np.float64]
 
 _WIDE = 1000.0
 _REACH = 12.0
@@ -44,35 +43,35 @@ class CountMap:
         :class:`~opendp_optimal_bayes.Posterior`
     """
 
-    counts: NDArray[np.int64]
+    counts: Integers
     bounds: tuple[float, float, float, float]
     deviation: float
     posterior: Any = None
 
     @property
-    def best(self) -> FloatArray:
+    def best(self) -> Floats:
         """The best table to add up or draw: posterior means, or else what was released."""
         table = self.counts if self.posterior is None else self.posterior.mean
         return np.asarray(table, dtype=np.float64)
 
     @property
-    def density(self) -> FloatArray:
+    def density(self) -> Floats:
         """People per squared unit of distance in each cell, from :attr:`best`."""
         west, south, east, north = self.bounds
         rows, columns = self.counts.shape
         return np.asarray(self.best / ((north - south) / rows * ((east - west) / columns)))
 
 
-def find_posterior() -> Callable[..., Any]:
-    """The function of the plugin ``bayes``; nothing was released or charged yet.
+def find_bayes() -> Any:
+    """The plugin ``bayes``; nothing was released or charged yet.
 
     :raises ImportError: if it is not installed
     """
     try:
-        from opendp_optimal_bayes import posterior
+        import opendp_optimal_bayes
     except ImportError:
         raise ImportError("posterior=True needs opendp-optimal-bayes") from None
-    return posterior
+    return opendp_optimal_bayes
 
 
 def noise_law(rate: float) -> known.Law:
@@ -91,8 +90,8 @@ def noise_law(rate: float) -> known.Law:
 
 def count_map(
     curator: Curator,
-    points: Callable[[], FloatArray],
-    bounds: FloatArray,
+    points: Callable[[], Floats],
+    bounds: Floats,
     cells: int,
     budget: Any,
     *,
@@ -107,7 +106,7 @@ def count_map(
     :param budget: rho
     :param posterior: whether true counts are estimated, neighbours alike; it costs nothing
     """
-    learn = find_posterior() if posterior else None
+    learn = find_bayes().posterior if posterior else None
     price = fraction("budget", budget, above=0)
     grain = getattr(curator.filter, "grain", None)
     if grain is not None:
@@ -127,7 +126,7 @@ def count_map(
     return CountMap(counts, (west, south, east, north), deviation, found)
 
 
-def _counted(points: FloatArray, bounds: FloatArray, cells: int) -> NDArray[np.int64]:
+def _counted(points: Floats, bounds: Floats, cells: int) -> Integers:
     """How many points lie in each cell; what lies beyond the map is not counted."""
     west, south, east, north = bounds.tolist()
     column = np.floor((points[:, 0] - west) / (east - west) * cells)

@@ -10,11 +10,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from opendp_optimal.extend import (
     LARGEST_DIMENSION,
     LARGEST_RATE,
+    Floats,
     float_down,
     float_up,
     positive,
@@ -23,8 +23,6 @@ from opendp_optimal.extend import (
 )
 from opendp_optimal_geo.allowances import Price, Users
 from opendp_optimal_geo.score import Score, score_error
-
-FloatArray = NDArray[np.float64]
 
 METHODS = ("point", "distance")
 """What gets the noise: the data themselves, or what is to be known of them."""
@@ -180,7 +178,7 @@ class Look:
             return None
         return int(price_of(allotment, self.plan.split, self.number))
 
-    def rates(self, price: Price) -> float | FloatArray:
+    def rates(self, price: Price) -> float | Floats:
         """Return the rates of the noise, per step.
 
         :param price: of the look
@@ -189,7 +187,7 @@ class Look:
             return self.plan.rate * float(price if isinstance(price, int) else least) * SAFE
         return self.plan.rate * price.astype(np.float64) * SAFE
 
-    def weight(self, price: Price) -> float | FloatArray:
+    def weight(self, price: Price) -> float | Floats:
         """Return the inverse variance of the look's values, up to a factor.
 
         :param price: of the look

@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from shapely.geometry.base import BaseGeometry
 
-from opendp_optimal.extend import new_figure, save_figure
-from opendp_optimal_geo.answer import Answer, DensityMap
+from opendp_optimal.extend import Floats, new_figure, save_figure
+from opendp_optimal_geo.answer import Answer
+from opendp_optimal_geo.density import DensityMap
 from opendp_optimal_geo.maps import CountMap
-
-FloatArray = NDArray[np.float64]
 
 
 def _outline(axis: Any, region: BaseGeometry) -> None:
@@ -51,7 +49,7 @@ def plot_count(path: Path, answer: Answer, region: BaseGeometry) -> None:
 
 
 def plot_elimination(
-    path: Path, points: FloatArray, answer: Answer, region: BaseGeometry, *, limit: int = 20_000
+    path: Path, points: Floats, answer: Answer, region: BaseGeometry, *, limit: int = 20_000
 ) -> None:
     """Draw at which look every user was decided, at the user's true point (Figure 2).
 
@@ -103,13 +101,15 @@ def plot_density(path: Path, density: DensityMap) -> None:
     :param path: file to write
     :param density: from :meth:`Population.density_map`
     """
-    figure, (axis,) = new_figure(7.5, 6.5)
+    shown = {f"density from {density.answered} noisy points": density.density}
+    if density.posterior is not None:
+        shown["their noise taken out"] = density.posterior
+    figure, axes = new_figure(7.5 * len(shown), 6.5, columns=len(shown))
     west, south, east, north = density.bounds
-    image = axis.imshow(
-        density.density, origin="lower", extent=(west, east, south, north), cmap="magma"
-    )
-    figure.colorbar(image, ax=axis, label="users per squared unit")
-    axis.set_title(f"density from {density.answered} noisy points")
+    for axis, (title, table) in zip(np.ravel(axes), shown.items(), strict=True):
+        image = axis.imshow(table, origin="lower", extent=(west, east, south, north), cmap="magma")
+        figure.colorbar(image, ax=axis, label="users per squared unit")
+        axis.set_title(title)
     save_figure(figure, str(path))
 
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from opendp_optimal.budget import Ledger
-from opendp_optimal.extend import choice, positive, require_features, share, whole
+from opendp_optimal.extend import Floats, choice, positive, require_features, share, whole
 from opendp_optimal_geo.accounts import Accounts
 from opendp_optimal_geo.allowances import Allowances, Mask, Payment, Price
-from opendp_optimal_geo.answer import Answer, DensityMap, density_map
+from opendp_optimal_geo.answer import Answer
 from opendp_optimal_geo.asking import Engine, Looked, Progress, take_looks
 from opendp_optimal_geo.curator import Curator
+from opendp_optimal_geo.density import DensityMap, check_knots, density_map
 from opendp_optimal_geo.elimination import KeepAll, Rule
 from opendp_optimal_geo.grid import Grid, to_grid
 from opendp_optimal_geo.look import Clients, People
-from opendp_optimal_geo.maps import CountMap, count_map
+from opendp_optimal_geo.maps import CountMap, count_map, find_bayes
 from opendp_optimal_geo.plan import METHODS, Plan, shares
 from opendp_optimal_geo.query import (
     KernelDensity,
@@ -36,7 +38,6 @@ from opendp_optimal_geo.terms import Terms
 
 __all__ = ["Population"]
 
-FloatArray = NDArray[np.float64]
 
 GRID = 2.0**-4
 ELIMINATION_SHARE = 0.25
@@ -188,12 +189,12 @@ class Population:
         return self.allowances.capacity
 
     @property
-    def spent(self) -> FloatArray:
+    def spent(self) -> Floats:
         """What each user has paid, rounded up."""
         return self.allowances.spent()
 
     @property
-    def remaining(self) -> FloatArray:
+    def remaining(self) -> Floats:
         """What each user has left, rounded down."""
         return self.allowances.remaining()
 
@@ -245,6 +246,7 @@ class Population:
         component: str = "data",
         note: str = "",
         progress: Progress | None = None,
+        before: Callable[[], None] | None = None,
     ) -> Answer:
         """Ask everybody a question, several times and cheaply, as long as they may still matter.
 
@@ -258,6 +260,7 @@ class Population:
         :param component: which data
         :param note: for the log of the ledger: who asks, and what for
         :param progress: called with users x looks done and at most to do
+        :param before: called once everything is checked, before anybody is charged
         """
         score = query.score(self.size, self._dimension(component))
         baseline = baseline or isinstance(query, Points)
@@ -268,6 +271,8 @@ class Population:
         deciding = 0.0 if baseline else ELIMINATION_SHARE * beta
         rule = KeepAll() if baseline else query.rule(deciding)
         told = f"{type(query).__name__} {note}".strip()
+        if before is not None:
+            before()
         state, rounds, saving = self._take_looks(plan, rule, note=told, progress=progress)
         last = beta if baseline else (1.0 - ELIMINATION_SHARE) * beta
         value, bound, missing = query.estimate(plan, state, last, baseline)
@@ -336,30 +341,52 @@ class Population:
         """
         return self.ask(Nearest(point, k), **options)
 
-    def release_points(self, **options: Any) -> FloatArray:
+    def release_points(self, **options: Any) -> Floats:
         """Let every user send one noisy point: the value of :class:`Points`.
 
         :param options: ``budget``, ``component`` and ``progress`` of :meth:`ask`
         """
-        released: FloatArray = self.ask(Points(), **options).value
+        released: Floats = self.ask(Points(), **options).value
         return released
 
     def density_map(
-        self, bounds: Any, cells: int, bandwidth: float, *, component: str = "data", **options: Any
+        self,
+        bounds: Any,
+        cells: int,
+        bandwidth: float,
+        *,
+        budget: Any,
+        posterior: bool = False,
+        component: str = "data",
+        progress: Progress | None = None,
     ) -> DensityMap:
         """Estimate the density on a map, from one noisy point per user.
 
         :param bounds: (west, south, east, north)
         :param cells: cells of the map along each side
         :param bandwidth: of the Gaussian smoothing, in the units of the points
+        :param budget: what each user may spend on it; see :meth:`ask`
+        :param posterior: whether the noise of the points is taken out again, as far as all of them
+            together tell; it costs nothing (extra "posterior"). Gaussian noise, and one budget for
+            all. Noise below two bandwidths is smoothed away as well.
         :param component: which data
-        :param options: ``budget`` and ``progress`` of :meth:`ask`
+        :param progress: of :meth:`ask`
         """
         corners, cells, width = check_map(bounds, cells, bandwidth)
         if self._dimension(component) != 2:
             raise ValueError(f"component ({component!r}) must hold points of the plane")
-        released = self.release_points(component=component, **options)
-        return density_map(released, corners, cells, width)
+        fit = deviation = None
+        if posterior:
+            fit, deviation = find_bayes().fit_weights, self._deviation(budget)
+            check_knots(corners, width, deviation)
+        released = self.release_points(component=component, budget=budget, progress=progress)
+        return density_map(released, corners, cells, width, deviation, fit)
+
+    def _deviation(self, budget: Any) -> float:
+        """Of the noise along each axis, if it is Gaussian and the same for all."""
+        if self.privacy != "cgp" or np.ndim(budget):
+            raise ValueError("posterior (True) needs Gaussian noise (cgp) and one budget for all")
+        return math.sqrt(0.5 / positive("budget", budget))
 
     def count_map(
         self,

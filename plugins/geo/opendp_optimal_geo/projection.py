@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 import pyproj
-from numpy.typing import NDArray
 from pyproj.exceptions import CRSError
 
-FloatArray = NDArray[np.float64]
+from opendp_optimal.extend import Floats
 
 FARTHEST = 2.0**27
 """Coordinates are clamped to this, which never moves points apart."""
 
 
-def project(longitude: Any, latitude: Any, crs: str) -> FloatArray:
+def project(longitude: Any, latitude: Any, crs: str) -> Floats:
     """Return points in metres, one row each.
 
     Distances, and with them privacy, are meant on the projected plane: choose a projection that is
@@ -47,7 +46,7 @@ def project(longitude: Any, latitude: Any, crs: str) -> FloatArray:
     return points
 
 
-def project_anywhere(longitude: float, latitude: float, crs: str) -> FloatArray:
+def project_anywhere(longitude: float, latitude: float, crs: str) -> Floats:
     """Return the place of any two numbers on the plane, in metres: every point has one.
 
     Degrees are clamped, coordinates too. What the system does not cover is at the origin, (0, 0).
@@ -69,7 +68,7 @@ def project_anywhere(longitude: float, latitude: float, crs: str) -> FloatArray:
     return np.clip(place, -FARTHEST, FARTHEST)
 
 
-def unproject(points: FloatArray, crs: str) -> FloatArray:
+def unproject(points: Floats, crs: str) -> Floats:
     """Return longitude and latitude of points in metres, one row each.
 
     :param points: rows of x and y

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from opendp_optimal.extend import point, positive, whole
+from opendp_optimal.extend import Floats, point, positive, whole
 from opendp_optimal_geo import answer
 from opendp_optimal_geo.answer import Estimate
 from opendp_optimal_geo.elimination import KeepAll, Rule, Smallest, State, Threshold
@@ -141,7 +140,7 @@ class Points:
         return answer.points(plan, state, beta)
 
 
-def check_corners(bounds: Any) -> NDArray[np.float64]:
+def check_corners(bounds: Any) -> Floats:
     """Return the corners of a map: west, south, east, north."""
     corners = point("bounds", bounds, 4)
     if corners[0] >= corners[2] or corners[1] >= corners[3]:
@@ -152,7 +151,7 @@ def check_corners(bounds: Any) -> NDArray[np.float64]:
     return corners
 
 
-def check_map(bounds: Any, cells: Any, bandwidth: Any) -> tuple[NDArray[np.float64], int, float]:
+def check_map(bounds: Any, cells: Any, bandwidth: Any) -> tuple[Floats, int, float]:
     """Return what a map of densities is drawn on: its corners, cells along a side, bandwidth."""
     corners = check_corners(bounds)
     width = positive("bandwidth", bandwidth)

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from opendp_optimal.extend import Floats
 from opendp_optimal_geo.allowances import Users
 from opendp_optimal_geo.plan import FEWEST_TICKS, Plan
 from opendp_optimal_geo.score import score_error
-
-FloatArray = NDArray[np.float64]
 
 _DIRECTIONS = 16
 
@@ -83,7 +81,7 @@ def laplace_radius(
 _laplace_radius = lru_cache(maxsize=256)(laplace_radius)
 
 
-def deviation(plan: Plan, users: Users, weights: float | FloatArray) -> FloatArray:
+def deviation(plan: Plan, users: Users, weights: float | Floats) -> Floats:
     """Return the standard deviations of weighted averages, per coordinate.
 
     :param plan: of the query
@@ -99,8 +97,8 @@ def deviation(plan: Plan, users: Users, weights: float | FloatArray) -> FloatArr
 
 
 def error_radius(
-    plan: Plan, users: Users, weights: float | FloatArray, look: int, beta: float
-) -> FloatArray:
+    plan: Plan, users: Users, weights: float | Floats, look: int, beta: float
+) -> Floats:
     """Return what estimated scores may be off by, except with probability beta each.
 
     :param plan: of the query

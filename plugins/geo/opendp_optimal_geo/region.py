@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from shapely.geometry import MultiPolygon, Polygon
 from shapely.geometry.base import BaseGeometry
 
-from opendp_optimal.extend import finite, moderate, point, positive
-
-FloatArray = NDArray[np.float64]
+from opendp_optimal.extend import Floats, finite, moderate, point, positive
 
 LARGEST = 2.0**100
 """Coordinates are at most this: their squares, and sums of many squares, are finite floats."""
@@ -91,7 +88,7 @@ def settle(region: BaseGeometry, *, name: str = "region") -> BaseGeometry:
     return settled
 
 
-def _corners(ring: BaseGeometry, step: float) -> FloatArray | None:
+def _corners(ring: BaseGeometry, step: float) -> Floats | None:
     """Return the corners of a ring on the lattice; None if fewer than three are left."""
     corners = np.rint(shapely.get_coordinates(ring) / step) * step
     changed = np.any(corners[1:] != corners[:-1], axis=1)
@@ -99,7 +96,7 @@ def _corners(ring: BaseGeometry, step: float) -> FloatArray | None:
     return corners if len(corners) > 3 else None
 
 
-def rectangle_frame(region: BaseGeometry) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+def rectangle_frame(region: BaseGeometry) -> tuple[Floats, Floats, Floats] | None:
     """Return centre, half sides and axes of a rectangle; None for any other region.
 
     :param region: a checked region
@@ -162,7 +159,7 @@ def _rectangle_share(length: float, width: float, scale: float) -> float:
     return (4.0 * scale + total - root) / (4.0 * scale)
 
 
-def threshold_shifts(region: BaseGeometry, scales: FloatArray) -> FloatArray:
+def threshold_shifts(region: BaseGeometry, scales: Floats) -> Floats:
     """Return eta of appendix B for many noise scales.
 
     :param region: a checked region

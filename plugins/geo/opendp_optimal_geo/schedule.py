@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from opendp_optimal.extend import float_down, whole
+from opendp_optimal.extend import Floats, float_down, whole
 from opendp_optimal_geo.accounts import Accounts
 from opendp_optimal_geo.allowances import WHOLE
 from opendp_optimal_geo.answer import Answer
 from opendp_optimal_geo.course import Course, Rule, wanted
 from opendp_optimal_geo.population import Population
 from opendp_optimal_geo.query import KernelDensity, Nearest, Query, RangeCount
-
-FloatArray = NDArray[np.float64]
 
 QUERIES: dict[str, Callable[..., Query]] = {
     "range_count": RangeCount,
@@ -29,8 +27,8 @@ __all__ = ["Schedule", "even_rule", "saving_rule", "spread_rule"]
 
 
 def saving_rule(
-    query: int, queries: int, remaining: FloatArray, budget: Any, start: float = 0.75
-) -> FloatArray:
+    query: int, queries: int, remaining: Floats, budget: Any, start: float = 0.75
+) -> Floats:
     """Return ``gamma (B_i - (m - l + 1)/m B) + B/m``, gamma rising from 3/4 to 1 (Algorithm 3).
 
     :param query: number of the query, from 1
@@ -44,11 +42,11 @@ def saving_rule(
     """
     gamma = 1.0 if queries == 1 else start + (1.0 - start) * (query - 1) / (queries - 1)
     part = (queries - query + 1) / queries
-    result: FloatArray = gamma * (remaining - part * budget) + budget / queries
+    result: Floats = gamma * (remaining - part * budget) + budget / queries
     return result
 
 
-def spread_rule(query: int, queries: int, remaining: FloatArray, budget: Any) -> FloatArray:
+def spread_rule(query: int, queries: int, remaining: Floats, budget: Any) -> Floats:
     """Return ``B_i / (m - l + 1)``: savings spread evenly over the queries to come.
 
     :param query: number of the query, from 1
@@ -59,7 +57,7 @@ def spread_rule(query: int, queries: int, remaining: FloatArray, budget: Any) ->
     return remaining / (queries - query + 1)
 
 
-def even_rule(query: int, queries: int, remaining: FloatArray, budget: Any) -> FloatArray:
+def even_rule(query: int, queries: int, remaining: Floats, budget: Any) -> Floats:
     """Return ``B / m`` whatever was saved: no adaptive budgeting.
 
     :param query: number of the query, from 1
@@ -68,6 +66,10 @@ def even_rule(query: int, queries: int, remaining: FloatArray, budget: Any) -> F
     :param budget: what each user had at first
     """
     return np.full(len(remaining), budget / queries)
+
+
+class _TakenError(Exception):
+    """Somebody else has taken the query."""
 
 
 @dataclass
@@ -121,9 +123,12 @@ class Schedule:
             return kept.course(self.name, self.queries, self._called)
         return self._own
 
-    def next_budget(self) -> FloatArray:
+    def next_budget(self) -> Floats:
         """Return what each user may spend on the next query, never more than is left."""
-        course, kept = self._course(), self.population.allowances
+        return self._budget(self._course())
+
+    def _budget(self, course: Course) -> Floats:
+        kept = self.population.allowances
         if course.done >= self.queries:
             raise ValueError(f"queries ({self.queries}) must be more: all of them are done")
         remaining, first = kept.remaining(), kept.rows(course.first)
@@ -136,6 +141,9 @@ class Schedule:
     def ask(self, query: str | Query, *args: Any, **options: Any) -> Answer:
         """Ask the next query with its budget.
 
+        It is taken once everything is checked and before anybody pays: of two who ask at once one
+        gets it, and the other the one after it.
+
         :param query: a query, or "range_count", "kde" or "nearest" with its arguments
         :param args: as for the query of that name
         :param options: as for :meth:`Population.ask`, without ``budget``
@@ -144,13 +152,27 @@ class Schedule:
             if query not in QUERIES:
                 raise ValueError(f"query ({query!r}) must be 'range_count', 'kde' or 'nearest'")
             query = QUERIES[query](*args)
-        answer = self.population.ask(query, budget=self.next_budget(), **options)
+        while True:
+            course = self._course()
+            take = partial(self._take, course.done)
+            try:
+                return self.population.ask(
+                    query, budget=self._budget(course), before=take, **options
+                )
+            except _TakenError:
+                continue
+
+    def _take(self, done: int) -> None:
+        """Take the next query, unless somebody else has."""
         kept = self.population.allowances
         if isinstance(kept, Accounts):
-            kept.step(self.name)
-        else:
+            if not kept.step(self.name, done):
+                raise _TakenError
+            return
+        with kept._reading():
+            if self._own.done != done:
+                raise _TakenError
             self._own = self._own.stepped()
-        return answer
 
     def run(self, queries: Sequence[tuple[Any, ...]], **options: Any) -> list[Answer]:
         """Ask several queries, each given as (name, argument, ...).

@@ -13,13 +13,11 @@ from typing import Any
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from shapely.geometry.base import BaseGeometry
 
+from opendp_optimal.extend import Floats
 from opendp_optimal.extend import point as location
 from opendp_optimal_geo.region import LARGEST, check_region, rectangle_frame, settle
-
-FloatArray = NDArray[np.float64]
 
 FEW_EDGES = 24
 """Up to so many edges are measured one by one; more go through an index."""
@@ -43,9 +41,9 @@ def score_error(dimension: int) -> float:
     return SCORE_ERROR * math.sqrt(dimension) * max(1.0, (dimension + 8) / 512.0)
 
 
-def _within(points: Any) -> FloatArray:
+def _within(points: Any) -> Floats:
     """Return points as floats whose squares are finite; NaN stays what it is."""
-    limited: FloatArray = np.clip(np.asarray(points, np.float64), -LARGEST, LARGEST)
+    limited: Floats = np.clip(np.asarray(points, np.float64), -LARGEST, LARGEST)
     return limited
 
 
@@ -78,7 +76,7 @@ class SignedDistance:
         """The largest coordinate of the region, in size."""
         return float(np.abs(self.region.bounds).max())
 
-    def __call__(self, points: FloatArray) -> FloatArray:
+    def __call__(self, points: Floats) -> Floats:
         """Return the score of every row."""
         points = _within(points)
         if self._frame is not None:
@@ -93,7 +91,7 @@ class SignedDistance:
         return np.where(inside, -distance, distance)
 
     @cached_property
-    def _frame(self) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+    def _frame(self) -> tuple[Floats, Floats, Floats] | None:
         return rectangle_frame(self.region)
 
     @cached_property
@@ -109,14 +107,14 @@ class SignedDistance:
         return boundary
 
     @cached_property
-    def _edges(self) -> FloatArray | None:
+    def _edges(self) -> Floats | None:
         edges = []
         for ring in shapely.get_rings(shapely.get_parts(self._shape)):
             corners = shapely.get_coordinates(ring)
             edges.extend(np.hstack([corners[:-1], corners[1:]]).tolist())
         return np.array(edges) if len(edges) <= FEW_EDGES else None
 
-    def _edge_distance(self, x: FloatArray, y: FloatArray) -> FloatArray:
+    def _edge_distance(self, x: Floats, y: Floats) -> Floats:
         assert self._edges is not None
         nearest = np.full(len(x), np.inf)
         for ax, ay, bx, by in self._edges.tolist():
@@ -126,20 +124,18 @@ class SignedDistance:
             px -= along * dx
             py -= along * dy
             np.minimum(nearest, px * px + py * py, out=nearest)
-        distance: FloatArray = np.sqrt(nearest)
+        distance: Floats = np.sqrt(nearest)
         return distance
 
 
-def _box_distance(
-    points: FloatArray, centre: FloatArray, half: FloatArray, axes: FloatArray
-) -> FloatArray:
+def _box_distance(points: Floats, centre: Floats, half: Floats, axes: Floats) -> Floats:
     x, y = points[:, 0] - centre[0], points[:, 1] - centre[1]
     across = np.abs(x * axes[0, 0] + y * axes[0, 1]) - half[0]
     up = np.abs(x * axes[1, 0] + y * axes[1, 1]) - half[1]
     inside = np.minimum(np.maximum(across, up), 0.0)
     np.maximum(across, 0.0, out=across)
     np.maximum(up, 0.0, out=up)
-    distance: FloatArray = np.sqrt(across * across + up * up) + inside
+    distance: Floats = np.sqrt(across * across + up * up) + inside
     return distance
 
 
@@ -171,10 +167,10 @@ class DistanceTo:
         """The largest coordinate of the point, in size."""
         return float(np.abs(self.point).max())
 
-    def __call__(self, points: FloatArray) -> FloatArray:
+    def __call__(self, points: Floats) -> Floats:
         """Return the score of every row."""
         points, centre = _within(points), np.array(self.point)
-        total: FloatArray
+        total: Floats
         if len(centre) <= 3:
             total = (points[:, 0] - centre[0]) ** 2
             for k in range(1, len(centre)):

@@ -6,12 +6,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from opendp.domains import atom_domain, vector_domain
 from opendp.metrics import absolute_distance, l2_distance, user_distance
 from opendp.mod import Domain, Metric, Transformation
 
-from opendp_optimal.extend import float_up, make_transformation, space_of, to_then
+from opendp_optimal.extend import Floats, float_up, make_transformation, space_of, to_then
 from opendp_optimal_geo.projection import FARTHEST, project_anywhere
 from opendp_optimal_geo.score import DistanceTo, Score, SignedDistance, score_error
 
@@ -128,7 +127,7 @@ def make_projection(input_domain: Domain, input_metric: Metric, crs: str) -> Tra
     if str(input_metric) != str(projected_distance(crs)):
         raise ValueError(f"input_metric ({input_metric}) must be projected_distance({crs!r})")
 
-    def function(data: Any) -> NDArray[np.float64]:
+    def function(data: Any) -> Floats:
         longitude, latitude = _row(data, 2, 180.0)[0].tolist()
         return project_anywhere(longitude, latitude, crs)
 
@@ -137,10 +136,10 @@ def make_projection(input_domain: Domain, input_metric: Metric, crs: str) -> Tra
     )
 
 
-def _row(data: Any, size: int, limit: float) -> NDArray[np.float64]:
+def _row(data: Any, size: int, limit: float) -> Floats:
     x = np.nan_to_num(np.asarray(data, np.float64).ravel(), nan=0.0)
     x = np.resize(x, size) if len(x) else np.zeros(size)
-    row: NDArray[np.float64] = np.clip(x, -limit, limit)[None, :]
+    row: Floats = np.clip(x, -limit, limit)[None, :]
     return row
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import stat
+import threading
 import time
 from fractions import Fraction
 
@@ -289,6 +290,37 @@ def test_schedules_go_on_for_each_person(ledger):
         Schedule(more, 4, saving_rule, name="weekly")
     with pytest.raises(ValueError, match="name"):
         Schedule(more, 4, name="")
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_step_that_two_take_at_once(ledger, kept):
+    """Each query of a schedule is asked and paid for once; one that is refused is not taken."""
+    people = population(ledger) if kept else Population(POINTS, budget=1e-3)
+    schedule = Schedule(people, 8, even_rule)
+    others = [Schedule(population(ledger), 8, even_rule) if kept else schedule for _ in range(3)]
+    gate, failures = threading.Barrier(4), []
+
+    def ask(mine):
+        try:
+            gate.wait()
+            for _ in range(2):
+                mine.ask("range_count", SQUARE, baseline=True)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=ask, args=(each,)) for each in (schedule, *others)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert schedule.done == 8
+    assert not people.halted.any()
+    assert people.remaining.max() < 1e-3 * 2**-30
+    small = Schedule(population(ledger, name="more") if kept else Population(POINTS, budget=1), 2)
+    with pytest.raises(ValueError, match="beta"):
+        small.ask("range_count", SQUARE, beta=2.0)
+    assert small.done == 0
 
 
 def test_columns_are_put_together(ledger, monkeypatch):

@@ -96,3 +96,70 @@ def test_the_command(tmp_path) -> None:
     assert result.exit_code == 0, result.output
     assert "mean absolute error to expect" in result.output
     assert np.loadtxt(table, delimiter=",").shape == (30, 30)
+
+
+def towns(count: int = 6000) -> np.ndarray:
+    """Three towns of different sizes."""
+    rng = np.random.default_rng(1)
+    middle = np.array([[-1500.0, 0.0], [1200.0, 900.0], [600.0, -1400.0]])[
+        rng.integers(0, 3, count)
+    ]
+    return middle + rng.normal(0.0, 250.0, (count, 2))
+
+
+def test_the_noise_of_a_density_is_taken_out_by_one_argument() -> None:
+    pytest.importorskip("opendp_optimal_bayes")
+    people = Population(towns(), budget=1e-5)
+    # The noise has a deviation of 500 along each axis, twice the width of a town.
+    given = {"bounds": (-2500,) * 2 + (2500,) * 2, "cells": 25, "bandwidth": 200.0, "budget": 2e-6}
+    found = people.density_map(**given, posterior=True)
+    assert found.gap <= 1e-6
+    exact = Population(towns(), budget=1.0).density_map(**given | {"budget": 1.0}).density
+    plain, better = (np.abs(d - exact).sum() * 200**2 for d in (found.density, found.posterior))
+    assert better < 0.75 * plain
+    assert found.best is found.posterior
+    assert found.posterior.sum() * 200**2 == pytest.approx(6000, rel=0.1)
+    assert found.posterior.min() >= 0
+    assert people.density_map(**given).posterior is None
+
+
+def test_small_noise_is_smoothed_away_as_it_was() -> None:
+    pytest.importorskip("opendp_optimal_bayes")
+    people = Population(towns(), budget=1.0)
+    found = people.density_map(BOUNDS, 40, 200.0, budget=1.0, posterior=True)
+    assert np.array_equal(found.posterior, found.density)
+
+
+def test_the_noise_of_points_is_what_is_taken_out() -> None:
+    points = towns()
+    released = Population(points, budget=1.0).release_points(budget=2e-6)
+    # 12,000 squares: off by a tenth once in 10^13 times.
+    assert ((released - points) ** 2).mean() == pytest.approx(500.0**2, rel=0.1)
+
+
+def test_what_cannot_be_taken_out_is_refused_before_anybody_pays() -> None:
+    pytest.importorskip("opendp_optimal_bayes")
+    pure = Population(towns(50), budget=1.0, privacy="gp")
+    people = Population(towns(50), budget=1.0)
+    for whom, options, message in (
+        (pure, {}, "needs Gaussian noise"),
+        (people, {"budget": np.full(50, 1e-6)}, "one budget for all"),
+        (people, {"bandwidth": 5.0, "budget": 4e-3}, "bandwidth"),
+        (people, {"budget": -1}, "budget"),
+    ):
+        given = {"bounds": BOUNDS, "cells": 10, "bandwidth": 200.0, "budget": 2e-6} | options
+        before = np.array(whom.remaining, dtype=float)
+        with pytest.raises(ValueError, match=message):
+            whom.density_map(**given, posterior=True)
+        assert np.array_equal(np.array(whom.remaining, dtype=float), before)
+
+
+def test_the_command_of_densities(tmp_path) -> None:
+    pytest.importorskip("opendp_optimal_bayes")
+    points, table = tmp_path / "points.csv", tmp_path / "density.csv"
+    np.savetxt(points, towns(500), delimiter=",", header="x,y", comments="")
+    words = ["density", points, "--budget", 2e-6, "--bounds", "-1500,-1500,1500,1500"]
+    words += ["--bandwidth", 200, "--cells", 20, "--posterior", "--table", table]
+    result = CliRunner().invoke(geo, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    assert np.loadtxt(table, delimiter=",").min() >= 0

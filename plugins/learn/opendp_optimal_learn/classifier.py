@@ -23,7 +23,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 )
 
 from opendp_optimal.budget import Ledger, concentrated_delta, open_ledger
-from opendp_optimal.extend import least
+from opendp_optimal.extend import Floats, least
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import Plan
 
@@ -148,9 +148,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_consistent_length(X, y)
         return np.asarray(y)
 
-    def _bound(
-        self, values: inputs.Floats, read: list[str], codes: tuple[inputs.Codes, ...]
-    ) -> None:
+    def _bound(self, values: Floats, read: list[str], codes: tuple[inputs.Codes, ...]) -> None:
         """Set the bounds of numbers, and warn whoever called ``fit``.
 
         :param values: one row of numbers for each record

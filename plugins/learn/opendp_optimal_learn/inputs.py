@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opendp_optimal.extend import Floats, Integers
+
 __all__ = [
     "category_codes",
     "category_lists",
@@ -27,8 +29,7 @@ __all__ = [
     "table",
 ]
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
+Codes = Integers
 
 _LARGEST = 2.0**1000
 _NARROWEST = 2.0**-1000

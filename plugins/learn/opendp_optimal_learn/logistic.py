@@ -14,7 +14,7 @@ from scipy.special import expit
 from sklearn.utils import check_random_state  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
-from opendp_optimal.extend import positive, whole
+from opendp_optimal.extend import Floats, positive, whole
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import Plan, least_noise, plan
 from opendp_optimal_learn.classifier import PrivateClassifier
@@ -22,7 +22,6 @@ from opendp_optimal_learn.releases import StatisticReleases
 
 __all__ = ["PrivateLogisticRegression"]
 
-Floats = npt.NDArray[np.float64]
 
 _SENSITIVITY = 2.0
 """Each term of a derivative is within [-1, 1]: one record moves the sum by 2 at most."""

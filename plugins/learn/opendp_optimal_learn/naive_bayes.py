@@ -12,7 +12,7 @@ import opendp.prelude as dp
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
-from opendp_optimal.extend import choice, positive, share
+from opendp_optimal.extend import Floats, Integers, choice, positive, share
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import plan
 from opendp_optimal_learn.classifier import PrivateClassifier
@@ -20,8 +20,7 @@ from opendp_optimal_learn.releases import StatisticReleases
 
 __all__ = ["PrivateNaiveBayes"]
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
+Codes = Integers
 
 SPREADS = ("variance", "deviation")
 SMOOTHINGS = ("alpha", "posterior")

@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from opendp_optimal.extend import finite, positive, whole
+from opendp_optimal.extend import Floats, finite, positive, whole
 from opendp_optimal.testing import AuditReport, proven_loss
-from opendp_optimal_select.noise import FloatArray
 
 Release = Callable[[float], Sequence[float]]
 """One release: from a private value to its answers."""
@@ -64,7 +63,7 @@ def audit_signal(
 
 def _signals(
     release: Release, value: float, draws: int, done: int, progress: Callable[[int], None] | None
-) -> FloatArray:
+) -> Floats:
     signals = np.empty(draws)
     for i in range(draws):
         signals[i] = math.fsum(answers := release(value)) / len(answers)

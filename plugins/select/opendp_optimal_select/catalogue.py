@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
-from opendp_optimal.extend import whole
-from opendp_optimal_select.noise import FloatArray
+from opendp_optimal.extend import Floats, Integers, whole
 
-IndexArray = NDArray[np.int64]
-OptimalMap = Callable[[FloatArray], "NDArray[Any]"]
+OptimalMap = Callable[[Floats], "NDArray[Any]"]
 """From an array of values (one per row) to the index of the best item for each."""
 
 _BLOCK = 4096
@@ -63,9 +61,9 @@ class Catalogue(Items):
     positions: ArrayLike
     items: Sequence[Hashable] | None = None
     optimum: OptimalMap | None = None
-    _sorted: FloatArray = field(init=False, repr=False, compare=False)
-    _order: IndexArray = field(init=False, repr=False, compare=False)
-    _rank: IndexArray = field(init=False, repr=False, compare=False)
+    _sorted: Floats = field(init=False, repr=False, compare=False)
+    _order: Integers = field(init=False, repr=False, compare=False)
+    _rank: Integers = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check and sort the catalogue."""
@@ -96,7 +94,7 @@ class Catalogue(Items):
         rows = self.answer_batch(np.asarray([signal], dtype=np.float64), offsets)
         return [self.item(int(i)) for i in rows[0]]
 
-    def answer_batch(self, signals: ArrayLike, offsets: Sequence[float]) -> IndexArray:
+    def answer_batch(self, signals: ArrayLike, offsets: Sequence[float]) -> Integers:
         """Return item indices, one row of ``len(offsets)`` distinct ones per signal.
 
         Each offset asks for the best item at ``signal + offset``. Where two offsets ask for the
@@ -112,7 +110,7 @@ class Catalogue(Items):
             # Distances and targets may overflow to infinity at the far ends; order survives that.
             return self._order[self._ranks(values, steps, k)]
 
-    def _ranks(self, values: FloatArray, steps: FloatArray, k: int) -> IndexArray:
+    def _ranks(self, values: Floats, steps: Floats, k: int) -> Integers:
         """Return distinct places in the sorted order, one row per value."""
         targets = np.clip(values[:, None] + steps, -_LARGEST, _LARGEST)
         ranks = self._best(targets)
@@ -128,7 +126,7 @@ class Catalogue(Items):
                 ranks[block] = self._fill(values[block], ranks[block])
         return ranks
 
-    def _best(self, targets: FloatArray) -> IndexArray:
+    def _best(self, targets: Floats) -> Integers:
         if self.optimum is None:
             return self._nearest(targets)
         flat = np.asarray(self.optimum(targets.ravel()))
@@ -138,7 +136,7 @@ class Catalogue(Items):
             raise ValueError("optimum must return indices of items in the catalogue")
         return np.asarray(self._rank[flat].reshape(targets.shape))
 
-    def _nearest(self, targets: FloatArray) -> IndexArray:
+    def _nearest(self, targets: Floats) -> Integers:
         right = np.clip(np.searchsorted(self._sorted, targets), 1, max(len(self) - 1, 1))
         if len(self) == 1:
             return np.zeros_like(right)
@@ -146,7 +144,7 @@ class Catalogue(Items):
         closer = targets - self._sorted[left] <= self._sorted[right] - targets
         return np.asarray(np.where(closer, left, right), dtype=np.int64)
 
-    def _fill(self, signals: FloatArray, ranks: IndexArray) -> IndexArray:
+    def _fill(self, signals: Floats, ranks: Integers) -> Integers:
         """Replace repeated ranks (rows are sorted) by the nearest unused ones."""
         k = ranks.shape[1]
         width = min(2 * k, len(self))
@@ -207,7 +205,7 @@ class VectorCatalogue(Items):
         rows = self.answer_batch(np.asarray(signal, dtype=np.float64)[None, :], offsets)
         return [self.item(int(i)) for i in rows[0]]
 
-    def answer_batch(self, signals: ArrayLike, offsets: ArrayLike) -> IndexArray:
+    def answer_batch(self, signals: ArrayLike, offsets: ArrayLike) -> Integers:
         """Return item indices, one row of ``len(offsets)`` distinct ones per signal.
 
         :param signals: one row of coordinates per client
@@ -234,7 +232,7 @@ class VectorCatalogue(Items):
         return np.asarray(found)
 
 
-def finite_array(name: str, values: ArrayLike, *, dimensions: int) -> FloatArray:
+def finite_array(name: str, values: ArrayLike, *, dimensions: int) -> Floats:
     """Return a copy of an array of finite numbers, or raise.
 
     :param name: what to call it in the message
@@ -254,7 +252,7 @@ def finite_array(name: str, values: ArrayLike, *, dimensions: int) -> FloatArray
     return array
 
 
-def distinct_items(items: Sequence[Hashable] | None, values: FloatArray) -> Sequence[Hashable]:
+def distinct_items(items: Sequence[Hashable] | None, values: Floats) -> Sequence[Hashable]:
     """Return the items, one for each of the values, or raise.
 
     :param items: distinct and hashable; None for the values themselves

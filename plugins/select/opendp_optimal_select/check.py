@@ -14,9 +14,9 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import minimize, root
 
-from opendp_optimal.extend import finite, positive, whole
+from opendp_optimal.extend import Floats, finite, positive, whole
 from opendp_optimal_select.disutility import Disutility, check_disutility
-from opendp_optimal_select.noise import MOST_OFFSETS, FloatArray
+from opendp_optimal_select.noise import MOST_OFFSETS
 from opendp_optimal_select.placing import Placement
 
 _TAIL_LENGTH = 60.0
@@ -60,10 +60,10 @@ def minimise_cost(k: int, *, epsilon: float, disutility: Disutility | None = Non
     tails = (np.arange(k) + 0.5) / k
     start = np.sign(tails - 0.5) * -np.log1p(-np.abs(2.0 * tails - 1.0))
 
-    def value(points: FloatArray) -> float:
+    def value(points: Floats) -> float:
         return _cost(np.sort(points), unit)
 
-    def gradient(points: FloatArray) -> FloatArray:
+    def gradient(points: Floats) -> Floats:
         order = np.argsort(points)
         slopes = np.empty(k)
         slopes[order] = _gradient(points[order], unit)
@@ -86,7 +86,7 @@ def _in_units(disutility: Disutility | None, epsilon: float) -> tuple[Disutility
     return lambda t: float(disutility(t / epsilon)) / size, size
 
 
-def _cells(points: FloatArray) -> list[tuple[float, float, float]]:
+def _cells(points: Floats) -> list[tuple[float, float, float]]:
     """Return ``(offset, low, high)`` pieces on which noise and distance keep their signs."""
     end = _TAIL_LENGTH + float(np.abs(points).max())
     middles = 0.5 * (points[1:] + points[:-1])
@@ -98,7 +98,7 @@ def _cells(points: FloatArray) -> list[tuple[float, float, float]]:
     return pieces
 
 
-def _cost(points: FloatArray, disutility: Disutility) -> float:
+def _cost(points: Floats, disutility: Disutility) -> float:
     return math.fsum(_piece(*piece, disutility) for piece in _cells(points))
 
 
@@ -125,7 +125,7 @@ def _piece(a: float, low: float, high: float, disutility: Disutility) -> float:
     )
 
 
-def _gradient(points: FloatArray, disutility: Disutility) -> FloatArray:
+def _gradient(points: Floats, disutility: Disutility) -> Floats:
     slopes = np.zeros(points.size)
     index = {float(a): j for j, a in enumerate(points)}
     for a, low, high in _cells(points):

@@ -15,7 +15,14 @@ import click
 from click.core import ParameterSource
 from opendp.mod import enable_features
 
-from opendp_optimal.extend import CommandGroup, drawable, json_option, print_json, progress_bar
+from opendp_optimal.extend import (
+    CommandGroup,
+    drawable,
+    json_option,
+    print_audit,
+    print_json,
+    progress_bar,
+)
 
 DISUTILITIES: dict[str, Callable[[float], float] | None] = {
     "identity": None,
@@ -110,14 +117,7 @@ def audit_command(k: int, epsilon: float, draws: int, false_alarm: float, as_jso
             false_alarm=false_alarm,
             progress=lambda done: update(done, 2 * draws),
         )
-    if as_json:
-        fields = ("claimed", "proven", "draws", "false_alarm", "violated")
-        print_json({name: getattr(report, name) for name in fields}, indent=None)
-    else:
-        click.echo(f"claimed {report.claimed:.6f}, proven at least {report.proven:.6f}")
-        click.echo("REFUTED" if report.violated else "not refuted")
-    if report.violated:
-        raise click.exceptions.Exit(1)
+    print_audit(report, as_json)
 
 
 @select.group(name="plot")

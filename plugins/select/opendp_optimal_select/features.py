@@ -17,25 +17,31 @@ import numpy as np
 import opendp.prelude as dp
 from numpy.typing import ArrayLike
 
-from opendp_optimal.extend import Space, positive, postprocess, space_of, to_then, whole
+from opendp_optimal.extend import (
+    Floats,
+    Integers,
+    Space,
+    positive,
+    postprocess,
+    space_of,
+    to_then,
+    whole,
+)
 from opendp_optimal_select.catalogue import (
     FARTHEST,
-    IndexArray,
     Items,
     VectorCatalogue,
     distinct_items,
     finite_array,
 )
-from opendp_optimal_select.noise import FloatArray, GaussianNoise
+from opendp_optimal_select.noise import GaussianNoise
 from opendp_optimal_select.placement import lloyd_offsets, quantile_offsets
 
 Rule = Literal["lloyd", "quantile"]
 MAX_GRID = 10_000
 
 
-def grid_offsets(
-    per_side: int, directions: int, *, scale: float, rule: Rule = "lloyd"
-) -> FloatArray:
+def grid_offsets(per_side: int, directions: int, *, scale: float, rule: Rule = "lloyd") -> Floats:
     """Return the ``(2 per_side + 1) ** directions`` points of the grid, one per row.
 
     With ``rule="quantile"`` the coordinates are those of appendix A.7 with ``per_side + 1`` in the
@@ -65,7 +71,7 @@ def grid_offsets(
 
 
 @lru_cache(maxsize=64)
-def _unit_grid(along: int, directions: int, rule: Rule) -> FloatArray:
+def _unit_grid(along: int, directions: int, rule: Rule) -> Floats:
     place = lloyd_offsets if rule == "lloyd" else quantile_offsets
     axis = place(along, GaussianNoise(1.0))
     grid = np.array(list(itertools.product(axis, repeat=directions)), dtype=np.float64)
@@ -90,8 +96,8 @@ class FeatureSpace(Items):
     points: ArrayLike
     items: Sequence[Hashable] | None = None
     directions: int = 1
-    centre: FloatArray = field(init=False, repr=False, compare=False)
-    projection: FloatArray = field(init=False, repr=False, compare=False)
+    centre: Floats = field(init=False, repr=False, compare=False)
+    projection: Floats = field(init=False, repr=False, compare=False)
     projected: VectorCatalogue = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -124,7 +130,7 @@ class FeatureSpace(Items):
         """Number of features."""
         return int(self.centre.size)
 
-    def project(self, points: ArrayLike) -> FloatArray:
+    def project(self, points: ArrayLike) -> Floats:
         """Return the coordinates of ``points`` along the kept directions.
 
         :param points: one row of features per point
@@ -150,7 +156,7 @@ class FeatureSpace(Items):
 
     def answer_batch(
         self, signals: ArrayLike, scale: float, per_side: int, rule: Rule = "lloyd"
-    ) -> IndexArray:
+    ) -> Integers:
         """Return item indices, one row of distinct ones per signal.
 
         :param signals: one row of noisy features per client

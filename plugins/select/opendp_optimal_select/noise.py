@@ -8,12 +8,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erfc, erfcinv
 
-from opendp_optimal.extend import largest, positive
-
-FloatArray = NDArray[np.float64]
+from opendp_optimal.extend import Floats, largest, positive
 
 MOST_OFFSETS = 1_000_000
 """More answers than anybody sends; many more would take all memory."""
@@ -37,19 +34,19 @@ class SymmetricNoise(ABC):
     """
 
     @abstractmethod
-    def density(self, x: FloatArray) -> FloatArray:
+    def density(self, x: Floats) -> Floats:
         """Return the density of ``|Y|`` at ``x >= 0``."""
 
     @abstractmethod
-    def survival(self, x: FloatArray) -> FloatArray:
+    def survival(self, x: Floats) -> Floats:
         """Return ``P(|Y| >= x)`` for ``x >= 0``."""
 
     @abstractmethod
-    def upper_moment(self, x: FloatArray) -> FloatArray:
+    def upper_moment(self, x: Floats) -> Floats:
         """Return ``E[|Y|; |Y| >= x]`` for ``x >= 0``."""
 
     @abstractmethod
-    def quantile(self, probability: FloatArray) -> FloatArray:
+    def quantile(self, probability: Floats) -> Floats:
         """Return the ``x`` at which :meth:`survival` equals ``probability``, in (0, 1]."""
 
 
@@ -66,19 +63,19 @@ class LaplaceNoise(SymmetricNoise):
         """Check the argument."""
         object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
 
-    def density(self, x: FloatArray) -> FloatArray:
+    def density(self, x: Floats) -> Floats:
         """Return the density of ``|Y|`` at ``x``."""
         return self.epsilon * np.exp(-self.epsilon * x)
 
-    def survival(self, x: FloatArray) -> FloatArray:
+    def survival(self, x: Floats) -> Floats:
         """Return ``P(|Y| >= x)``."""
         return np.exp(-self.epsilon * x)
 
-    def upper_moment(self, x: FloatArray) -> FloatArray:
+    def upper_moment(self, x: Floats) -> Floats:
         """Return ``E[|Y|; |Y| >= x]``."""
         return (x + 1.0 / self.epsilon) * np.exp(-self.epsilon * x)
 
-    def quantile(self, probability: FloatArray) -> FloatArray:
+    def quantile(self, probability: Floats) -> Floats:
         """Return the ``x`` with ``survival(x) = probability``."""
         return -np.log(probability) / self.epsilon
 
@@ -96,19 +93,19 @@ class GaussianNoise(SymmetricNoise):
         """Check the argument."""
         object.__setattr__(self, "scale", positive("scale", self.scale))
 
-    def density(self, x: FloatArray) -> FloatArray:
+    def density(self, x: Floats) -> Floats:
         """Return the density of ``|Y|`` at ``x``."""
         return math.sqrt(2.0 / math.pi) / self.scale * np.exp(-0.5 * (x / self.scale) ** 2)
 
-    def survival(self, x: FloatArray) -> FloatArray:
+    def survival(self, x: Floats) -> Floats:
         """Return ``P(|Y| >= x)``."""
         return np.asarray(erfc(x / (self.scale * math.sqrt(2.0))), dtype=np.float64)
 
-    def upper_moment(self, x: FloatArray) -> FloatArray:
+    def upper_moment(self, x: Floats) -> Floats:
         """Return ``E[|Y|; |Y| >= x]``."""
         return self.scale**2 * self.density(x)
 
-    def quantile(self, probability: FloatArray) -> FloatArray:
+    def quantile(self, probability: Floats) -> Floats:
         """Return the ``x`` with ``survival(x) = probability``."""
         return np.asarray(erfcinv(probability) * self.scale * math.sqrt(2.0), dtype=np.float64)
 
@@ -134,8 +131,8 @@ class LogConcaveNoise(SymmetricNoise):
 
     log_density: Callable[[float], float]
     scale: float = 1.0
-    _edges: FloatArray = field(init=False, repr=False, compare=False)
-    _suffixes: FloatArray = field(init=False, repr=False, compare=False)
+    _edges: Floats = field(init=False, repr=False, compare=False)
+    _suffixes: Floats = field(init=False, repr=False, compare=False)
     _shift: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -174,34 +171,34 @@ class LogConcaveNoise(SymmetricNoise):
         if np.any(np.isnan(logs)) or np.any(steps > slack) or np.any(np.diff(steps) > slack):
             raise ValueError("log_density must be concave and must not increase from 0 on")
 
-    def _between(self, low: FloatArray, high: FloatArray) -> FloatArray:
+    def _between(self, low: Floats, high: Floats) -> Floats:
         """Return mass and moment from each ``low`` to its ``high``."""
         half = 0.5 * (high - low)
         points = 0.5 * (high + low)[:, None] + half[:, None] * _NODES
         values = self.density(points)
         return np.asarray(half * (np.stack([values, values * points]) @ _WEIGHTS))
 
-    def _beyond(self, x: FloatArray) -> FloatArray:
+    def _beyond(self, x: Floats) -> Floats:
         """Return mass and moment beyond each ``x``."""
         x = np.minimum(np.asarray(x, dtype=np.float64), self._edges[-1])
         panel = np.minimum((x / self._edges[1]).astype(np.int64), _PANELS - 1)
         rest = self._between(x.ravel(), self._edges[panel + 1].ravel())
         return np.asarray(self._suffixes[:, panel + 1] + rest.reshape(2, *x.shape))
 
-    def density(self, x: FloatArray) -> FloatArray:
+    def density(self, x: Floats) -> Floats:
         """Return the density of ``|Y|`` at ``x``."""
         logs = np.array([float(self.log_density(float(t))) for t in np.ravel(x)])
         return np.exp(logs - self._shift).reshape(np.shape(x))
 
-    def survival(self, x: FloatArray) -> FloatArray:
+    def survival(self, x: Floats) -> Floats:
         """Return ``P(|Y| >= x)``."""
         return np.asarray(self._beyond(x)[0])
 
-    def upper_moment(self, x: FloatArray) -> FloatArray:
+    def upper_moment(self, x: Floats) -> Floats:
         """Return ``E[|Y|; |Y| >= x]``."""
         return np.asarray(self._beyond(x)[1])
 
-    def quantile(self, probability: FloatArray) -> FloatArray:
+    def quantile(self, probability: Floats) -> Floats:
         """Return the ``x`` with ``survival(x) = probability``, by bisection."""
         low = np.zeros_like(probability)
         high = np.full_like(probability, self._edges[-1])

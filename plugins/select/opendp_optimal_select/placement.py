@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import solve_banded
 
-from opendp_optimal.extend import whole
-from opendp_optimal_select.noise import MOST_OFFSETS, FloatArray, SymmetricNoise, mirrored
+from opendp_optimal.extend import Floats, whole
+from opendp_optimal_select.noise import MOST_OFFSETS, SymmetricNoise, mirrored
 
 _MAX_STEPS = 500
 
@@ -90,7 +90,7 @@ def placement_cost(offsets: tuple[float, ...], noise: SymmetricNoise) -> float:
     return 0.5 * (_one_side(points, noise) + _one_side(-points[::-1], noise))
 
 
-def _one_side(points: FloatArray, noise: SymmetricNoise) -> float:
+def _one_side(points: Floats, noise: SymmetricNoise) -> float:
     """Return the expected distance from ``|Y|`` to the nearest of ``points``."""
     middles = np.maximum(0.5 * (points[1:] + points[:-1]), 0.0)
     edges = np.concatenate([[0.0], middles])
@@ -103,26 +103,24 @@ def _one_side(points: FloatArray, noise: SymmetricNoise) -> float:
     return float(np.sum(below + above))
 
 
-def _start_probabilities(k: int) -> FloatArray:
+def _start_probabilities(k: int) -> Floats:
     half = k // 2
     steps = np.arange(1, half + 1, dtype=np.float64)
     return 1.0 - steps / (half + 1) if k % 2 else 1.0 - (steps - 0.5) / (half + 0.5)
 
 
-def _edges(upper: FloatArray, k: int) -> FloatArray:
+def _edges(upper: Floats, k: int) -> Floats:
     first = 0.5 * upper[0] if k % 2 else 0.0
     return np.concatenate([[first], 0.5 * (upper[1:] + upper[:-1])])
 
 
-def _residual(upper: FloatArray, k: int, noise: SymmetricNoise) -> FloatArray:
+def _residual(upper: Floats, k: int, noise: SymmetricNoise) -> Floats:
     """Return, cell by cell, how far the offset is from halving its own probability."""
     lower = noise.survival(_edges(upper, k))
     return np.asarray(2.0 * noise.survival(upper) - lower - np.append(lower[1:], 0.0))
 
 
-def _newton_step(
-    upper: FloatArray, residual: FloatArray, k: int, noise: SymmetricNoise
-) -> FloatArray:
+def _newton_step(upper: Floats, residual: Floats, k: int, noise: SymmetricNoise) -> Floats:
     at_edges = 0.5 * noise.density(_edges(upper, k))
     following = np.append(at_edges[1:], 0.0)
     previous = at_edges.copy()
@@ -135,7 +133,7 @@ def _newton_step(
     return np.asarray(solve_banded((1, 1), banded, residual), dtype=np.float64)
 
 
-def _lloyd_step(upper: FloatArray, k: int, noise: SymmetricNoise) -> FloatArray:
+def _lloyd_step(upper: Floats, k: int, noise: SymmetricNoise) -> Floats:
     """Move every offset to the median of its cell: slow, but never wrong."""
     lower = noise.survival(_edges(upper, k))
     return noise.quantile(0.5 * (lower + np.append(lower[1:], 0.0)))

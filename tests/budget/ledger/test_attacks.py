@@ -1,9 +1,12 @@
 """Ways to get more out of a ledger than is in it, each of which must fail."""
 
+import contextlib
+import fcntl
 import os
 import signal
 import tempfile
 import threading
+import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -116,6 +119,79 @@ def test_a_fork_in_the_middle_of_a_charge(tmp_path):
         assert os.waitpid(child, 0)[1] == 0
     ledger.charge("a", epsilon=1.0)
     assert not sqlite._spoilt
+
+
+def test_files_that_are_read_meanwhile():
+    """A backup in the same process lets go of SQLite's locks, when it closes what it has read."""
+    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        path = f"{folder}/budgets.db"
+        with open_ledger(path) as ledger:
+            ledger.create("a", epsilon=1e6)
+        children = []
+        for _ in range(3):
+            result, told = os.pipe()
+            child = os.fork()
+            if not child:
+                os.write(told, b"%d" % _spend_and_copy(path))
+                os._exit(0)
+            os.close(told)
+            children.append((child, result))
+        released = 0
+        for child, result in children:
+            released += int(os.read(result, 100))
+            os.close(result)
+            assert os.waitpid(child, 0)[1] == 0
+        with open_ledger(path) as ledger:
+            assert 50 < released <= ledger.budget("a").spent.main >> 40
+            ledger.verify()
+
+
+def _spend_and_copy(path):
+    """Charge for a second while another thread reads the files; return how often it worked."""
+    paid, end = 0, time.monotonic() + 1.0
+
+    def copy():
+        while time.monotonic() < end:
+            for name in ("-shm", "", "-wal"):
+                with contextlib.suppress(OSError), open(path + name, "rb") as file:
+                    file.read(10)
+
+    with contextlib.suppress(LedgerError), open_ledger(path) as ledger:
+        threading.Thread(target=copy, daemon=True).start()
+        while time.monotonic() < end:
+            ledger.charge("a", epsilon=1.0)
+            paid += 1
+    return paid
+
+
+def test_locks_that_are_held_too_long(tmp_path):
+    """Who holds the turn is named; a note that was removed is noticed soon."""
+    ledger = open_ledger(tmp_path / "budgets.db", timeout=0.1)
+    ledger.create("a", epsilon=1.0)
+    ready, told = os.pipe()
+    child = os.fork()
+    if not child:
+        with open(tmp_path / "budgets.db-generation") as note:
+            fcntl.flock(note, fcntl.LOCK_EX)
+            os.write(told, b"x")
+            time.sleep(60)
+    os.read(ready, 1)
+    by = f" by process {child}" if os.path.exists("/proc/locks") else ""
+    with pytest.raises(LedgerError, match=f"in use{by}.*nothing was charged"):
+        ledger.charge("a", epsilon=1.0)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(ready)
+    os.close(told)
+    assert ledger.remaining("a") == 1.0
+    (tmp_path / "budgets.db-generation").unlink()
+    time.sleep(sqlite.LOOK_AGAIN + 0.01)
+    with pytest.raises(LedgerError, match="removed"):
+        ledger.charge("a", epsilon=1.0)
+    ledger.close()
+    ledger.charge("a", epsilon=1.0)
+    ledger.close()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in others' code

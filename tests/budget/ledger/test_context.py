@@ -5,12 +5,14 @@ import opendp.prelude as dp
 import polars as pl
 import pytest
 
-import opendp_optimal  # noqa: F401 (enrols .optimal())
+from opendp_optimal import joint, make_joint, optimal
 from opendp_optimal.budget.ledger import open_ledger
 from opendp_optimal.budget.ledger.answers import from_bytes, to_bytes
 from opendp_optimal.errors import BudgetError
+from opendp_optimal.measure import ledgered
 from opendp_optimal.measure._opendp import inner_query
 from opendp_optimal.measure.anatomy import spaces
+from opendp_optimal.measure.facts import plan_digest
 
 dp.enable_features("contrib")
 
@@ -103,13 +105,12 @@ def test_questions_that_cannot_be_told_apart_are_not_stored(ledger, context):
     space = FLOATS, dp.symmetric_distance()
     same = dp.t.make_user_transformation(*space, *space, lambda rows: rows, lambda d: d)
     count = dp.t.make_count(*space) >> dp.m.then_laplace(10.0)
-    asking = context.query(request="mine")._context
     for odd in (same >> count, count >> (lambda answer: answer + 1)):
         with pytest.raises(ValueError, match="told from others"):
-            asking(dp.c.make_approximate(odd))
+            context(dp.c.make_approximate(odd), request="mine")
     assert ledger.remaining("census")[0] == 2.0
     both = dp.c.make_approximate(dp.c.make_composition([count, count]))
-    assert asking(both) == asking(both)
+    assert context(both, request="mine") == context(both, request="mine")
     assert ledger.remaining("census")[0] == pytest.approx(1.8)
 
 
@@ -178,3 +179,133 @@ def test_answers_come_back_as_they_were():
         assert np.array_equal(back, array, equal_nan=True)
     with pytest.raises(TypeError, match="cannot be stored"):
         to_bytes(object())
+
+
+ASKED = {
+    "sum": lambda query: query.clamp((0.0, 10.0)).sum().optimal().release(),
+    "mean": lambda query: query.optimal_mean((0.0, 10.0)).release(),
+    "moments": lambda query: query.optimal_moments((0.0, 10.0)).release(),
+    "quantiles": lambda query: query.optimal_quantiles((0.0, 10.0), [0.25, 0.5]).release(),
+    "bounds": lambda query: query.optimal_quantiles(None, [0.5]).release(),
+    "joint": lambda query: joint(query.count(), query.clamp((0.0, 10.0)).sum()).release(),
+    "other joint": lambda query: joint(query.count(), query.clamp((0.0, 9.0)).sum()).release(),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_whatever_is_released_can_be_stored(ledger, context, asked):
+    """Charged once, and the same when another context asks in other words."""
+    again = ledger.context("census", data=[9.0], privacy_unit=ONE, domain=FLOATS)
+    first, second = (
+        ASKED[asked](each.query(epsilon=0.5, delta=2.0**-24, request="key"))
+        for each in (context, again)
+    )
+    assert repr(first) == repr(second)
+    assert type(first) is type(second)
+    assert ledger.remaining("census")[0] == 1.5
+    for other in ASKED.keys() - {asked}:
+        with pytest.raises(ValueError, match="another question"):
+            ASKED[other](context.query(epsilon=0.5, delta=2.0**-24, request="key"))
+    assert ledger.remaining("census")[0] == 1.5
+
+
+@pytest.mark.parametrize("limit", [{"epsilon": 1.0, "delta": 1e-6}, {"rho": 1.0}])
+def test_optimal_tables_are_stored(ledger, limit):
+    """Keys that are made anew are the same keys: Polars numbers its plans in passing."""
+    ledger.create("towns", **limit)
+    frame = pl.LazyFrame({"town": ["a", "b"] * 50})
+    context = ledger.context("towns", data=frame, privacy_unit=ONE)
+    price = {name: value / 4 for name, value in limit.items()}
+
+    def ask(towns):
+        query = context.query(**price, request="towns").group_by("town").agg(dp.len(signed=True))
+        return optimal(query.with_keys(pl.LazyFrame({"town": towns}))).release()
+
+    first = ask(["a", "b"])
+    assert ask(["a", "b"]).equals(first)
+    with pytest.raises(ValueError, match="another question"):
+        ask(["a", "c"])
+    left = np.atleast_1d(ledger.remaining("towns"))[0]
+    assert left == 0.75
+
+
+def test_a_plan_has_one_digest():
+    def plan(value=1.0, towns=("a", "b")):
+        keys = pl.LazyFrame({"town": towns})
+        keys.collect_schema()
+        frame = pl.LazyFrame(schema={"town": pl.String, "x": pl.Float64})
+        return keys.join(frame.filter(pl.col("x") < value), on="town", how="left")
+
+    assert plan_digest(plan()) == plan_digest(plan())
+    others = {plan_digest(plan(2.0)), plan_digest(plan(towns=("a", "c"))), plan_digest(plan())}
+    assert len(others) == 3
+    with pytest.raises(ValueError, match="finite"):
+        plan_digest(plan(float("inf")))
+
+
+def test_a_request_that_failed_stays_failed(ledger, context, monkeypatch):
+    """Whether it fails may depend on the data: a second try would tell more than was paid for."""
+    query = dp.c.make_approximate(
+        dp.t.make_count(FLOATS, dp.symmetric_distance()) >> dp.m.then_laplace(2.0)
+    )
+
+    def fails(*_):
+        raise dp.OpenDPException("FailedFunction", "no")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(ledgered, "measurement_invoke", fails)
+        with pytest.raises(dp.OpenDPException, match="no"):
+            context(query, request="key")
+    with pytest.raises(ValueError, match="another key"):
+        context(query, request="key")
+    assert ledger.remaining("census")[0] == 1.5
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(ledgered, "measurement_invoke", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            context(query, request="interrupted")
+    assert isinstance(context(query, request="interrupted"), int)
+    assert ledger.remaining("census")[0] == 1.0
+
+
+def test_a_unit_that_is_changed_later(ledger):
+    """A list of bounds is copied: the price is that of the unit which the ledger knows."""
+    bounds = [dp.polars.Bound(by=[], per_group=10)]
+    unit = dp.frame_distance(dp.symmetric_distance()), bounds
+    frame = pl.LazyFrame({"x": [1.0] * 100})
+    context = ledger.context("census", data=frame, privacy_unit=unit)
+    bounds[0] = dp.polars.Bound(by=[], per_group=1)
+    assert context.d_in[0].per_group == 10
+    with pytest.raises(ValueError, match="first context"):
+        ledger.context("census", data=frame, privacy_unit=unit)
+
+
+def test_steps_written_over_are_not_believed(ledger, context):
+    steps = [dp.t.make_count(FLOATS, dp.symmetric_distance())]
+    together = make_joint(steps, 1, (0.5, 2.0**-24))
+    steps[0].map = lambda _: 0
+    context(together)
+    assert ledger.remaining("census")[0] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("price", "words"),
+    [
+        ({}, "epsilon must be given"),
+        ({"rho": 0.5}, r"rho \(0.5\) must be left out"),
+        ({"epsilon": float("nan"), "delta": 0.0}, r"epsilon \(nan\) must be finite"),
+        ({"epsilon": -1.0, "delta": 0.0}, r"epsilon \(-1.0\) must be at least 0"),
+        ({"epsilon": 0.0, "delta": 0.0}, r"epsilon \(0.0\) must be at least 2\*\*-40"),
+        ({"epsilon": 5e-324, "delta": 0.0}, r"epsilon \(5e-324\) must be at least 2\*\*-40"),
+        ({"epsilon": 1e300, "delta": 0.0}, r"epsilon \(1e\+300\) must be at most 2\*\*22"),
+        ({"epsilon": 0.5, "delta": 2.0}, r"delta \(2.0\) must be below 1"),
+    ],
+)
+@pytest.mark.parametrize("request_key", [None, "key"])
+def test_bad_prices_of_a_query(ledger, context, price, words, request_key):
+    with pytest.raises(ValueError, match=words):
+        context.query(**price, request=request_key)
+    assert ledger.remaining("census") == (2.0, 1e-6)

@@ -20,6 +20,11 @@ SECRETS = [
     "postgresql://ann:12/pa55@127.0.0.1/db",
     "postgresql://ann:pa55@ss@127.0.0.1:1/db",
     "postgresql://ann:x#pa55@127.0.0.1:1/db",
+    "postgresql://ann:pa55#x@127.0.0.1:1/db",
+    "postgresql://ann:pa55?x@127.0.0.1:1/db",
+    "postgresql://ann:pa55",
+    "postgresql:ann:pa55@127.0.0.1/db",
+    "ann:pa55@127.0.0.1",
     "postgresql://ann@127.0.0.1:1/db?password=pa55",
     "postgresql://127.0.0.1:1/pa55 pa55?nonsense=pa55",
     "postgresql:///?service=pa55&password=pa55",
@@ -105,6 +110,33 @@ def test_settings_of_the_server_do_not_matter(postgres, settings):
     assert len(paid) == 16
     with open_ledger(postgres) as plain:
         plain.verify()
+
+
+def test_functions_of_others_are_not_used(postgres):
+    """Somebody's own sha256 and "<=" come first in the search path of the database."""
+    import psycopg
+
+    with psycopg.connect(postgres, autocommit=True) as db:
+        db.execute("CREATE SCHEMA evil")
+        body = "LANGUAGE sql AS $$ SELECT {} $$"
+        hashed, fits = body.format("'x'::bytea"), body.format("true")
+        db.execute(f"CREATE FUNCTION evil.sha256(bytea) RETURNS bytea {hashed}")
+        db.execute(f"CREATE FUNCTION evil.fits(bigint, bigint) RETURNS boolean {fits}")
+        db.execute(
+            "CREATE OPERATOR evil.<= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = evil.fits)"
+        )
+        db.execute("ALTER DATABASE postgres SET search_path = evil, pg_catalog")
+        try:
+            with open_ledger(postgres) as ledger:
+                ledger.create("a", epsilon=1.0)
+                ledger.charge("a", epsilon=0.75)
+                with pytest.raises(BudgetError):
+                    ledger.charge("a", epsilon=0.5)
+                ledger.charge("a", epsilon=0.25)
+                ledger.verify()
+        finally:
+            db.execute("ALTER DATABASE postgres RESET search_path")
+            db.execute("DROP SCHEMA evil CASCADE")
 
 
 def test_a_connection_that_is_lost_in_the_commit(postgres):

@@ -76,7 +76,6 @@ def test_frames_have_keys_values_and_accuracy() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"row": (), "person": ()},
         {"row": (1,), "person": (1, 2)},
         {"row": (1 << 25,), "person": (1,)},
         {"row": (1,), "person": (1,), "rows": 0},

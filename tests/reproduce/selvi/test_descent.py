@@ -110,7 +110,7 @@ def test_the_kernel_draws_from_the_table(louder):
     task = made(louder=louder)
     table = _table(task, 1.0, 0.1)
     found = BoundedLaw(
-        table.length, table.start, table.step, table.cumulated, table.rows, bool(table.telling)
+        table.length, table.start, table.step, table.cumulated, table.rows, bool(table.revealing)
     )
     rng = np.random.default_rng(3)
     uniform, shifts = rng.random((2, 4000))

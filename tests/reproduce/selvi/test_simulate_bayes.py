@@ -162,8 +162,8 @@ def test_releases_within_a_range_follow_their_numbers():
         released = noise.quantile(numbers, np.full(500, answer), np.full(500, 0.5))
         assert released.min() >= 0
         assert released.max() <= 2.25
-    with_telling = noise.release(np.random.default_rng(0), np.full(1000, 1.0))
-    assert 0.2 < np.abs(with_telling - 1.0).mean() < 0.6
+    revealing = noise.release(np.random.default_rng(0), np.full(1000, 1.0))
+    assert 0.2 < np.abs(revealing - 1.0).mean() < 0.6
 
 
 def test_data_sets_have_the_papers_shapes(data_folder):

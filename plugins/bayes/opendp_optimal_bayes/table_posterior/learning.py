@@ -45,6 +45,7 @@ MEASURABLE = 10.0
 """A total of fewer deviations of its noise is hardly measured."""
 _FAR = 20.0
 _DISTINCT = 4096
+_NOTHING = 1e-9
 
 
 def posterior(
@@ -119,8 +120,10 @@ def posterior(
     if alike is None or observed.size < LEAST_STRUCTURED:
         return Posterior(observed, free.found, observed.index, None, free.prior, free.gap)
     say("predicting cells from those that are alike")
-    if observed.lattice.low is None:
-        return _moved(observed, alike, free)
+    if not observed.lattice.whole and threshold is None:
+        moved = _moved(observed, alike, free)
+        if moved is not None:
+            return moved
     return _structured(observed, alike, free, threshold, say)
 
 
@@ -147,21 +150,22 @@ class _Free(NamedTuple):
     columns: Floats
 
 
-def _free(observed: Observed, threshold: float | None) -> _Free:
-    """Fit one prior for all cells."""
+def _free(observed: Observed, threshold: float | None, *, distances: bool = False) -> _Free:
+    """Fit one prior for all cells; of sums, or of their distances from predictions."""
     lattice, likelihood = observed.lattice, observed.likelihood
     low, high = int(likelihood.centre.min()), int(likelihood.centre.max())
     margin = math.ceil(_FAR * lattice.noise)
-    places = None if lattice.whole else places_of(lattice, likelihood.centre[observed.index])
+    seen = likelihood.centre[observed.index]
+    places = None if lattice.whole else places_of(lattice, seen, distances=distances)
     edges = bin_edges(lattice, low - margin, high + margin, places)
     top = min(float(high - edges[0]) + 3.0 * lattice.noise, float(edges[-1] - edges[0]))
     columns = dictionary(lattice, edges, top, places)
     if threshold is not None:
         columns = columns / (_shown(observed, edges, threshold) @ columns)
     rows = _mixed(observed, edges, columns)
-    spike = lattice.low is not None and threshold is None
+    helped = lattice.low is not None and (places is None or places.point == lattice.low)
     some, counts = _grouped(observed, edges)
-    fit = fit_prior(rows[some], counts, spike=spike)
+    fit = fit_prior(rows[some], counts, spike=helped and threshold is None)
     found = columns @ fit.weights
     found = found / found.sum()
     every = np.arange(len(likelihood))
@@ -244,11 +248,15 @@ def _shown(observed: Observed, edges: Integers, threshold: float) -> Floats:
 def _structured(
     observed: Observed, alike: Likeness, free: _Free, threshold: float | None, say: Progress
 ) -> Posterior:
-    """The posterior with a prior that varies with a predictor."""
+    """The posterior with a prior that varies with a predictor: multiples of the prediction."""
     lattice, edges = observed.lattice, free.found.edges
-    means = free.found.moments[0][observed.index] - edges[0]
-    released = (observed.raw - lattice.base) / lattice.unit - edges[0]
-    small = (free.prior.mean - lattice.base) / lattice.unit - float(edges[0])
+    # Values are counted from their bound: downwards, where there is only an upper one.
+    down = lattice.low is None
+    turn, end = (-1, edges[-1] - 1) if down else (1, edges[0])
+    from_end = slice(None, None, turn)
+    means = turn * (free.found.moments[0][observed.index] - end)
+    released = turn * ((observed.raw - lattice.base) / lattice.unit - end)
+    small = turn * ((free.prior.mean - lattice.base) / lattice.unit - float(end))
     predictor = predict(
         alike, observed.shape, means, released, observed.variance / lattice.unit**2, small
     )
@@ -259,28 +267,29 @@ def _structured(
     )
     node, seen = pairs // count, pairs % count
     say(f"fitting priors at {len(nodes)} values of the predictor")
+    shown = None if threshold is None else _shown(observed, edges, threshold)[from_end]
     priors, worst = varying_priors(
-        free.found.chances,
-        edges,
-        free.found.priors[0],
+        lambda rows: free.found.chances(rows)[:, from_end],
+        (edges[-1] - edges)[::-1] if down else edges - edges[0],
+        free.found.priors[0][from_end],
         nodes,
         node,
         seen,
         cells.astype(np.float64),
         free.columns if lattice.whole else None,
-        None if threshold is None else _shown(observed, edges, threshold),
+        shown,
+        clipped=not (lattice.whole or lattice.low is None or lattice.high is None),
     )
+    priors = priors[:, from_end]
     found = Distributions(observed.likelihood, edges, seen, node, priors, free.found.trust)
-    expected = lattice.values(predictor + edges[0]).reshape(observed.shape)
+    expected = lattice.values(turn * predictor + end).reshape(observed.shape)
     gap = max(free.gap, worst)
     return Posterior(observed, found, place, None, free.prior, gap, expected)
 
 
-def _moved(observed: Observed, alike: Likeness, free: _Free) -> Posterior:
-    """The posterior of sums without a lower bound: of their distances from a prediction."""
+def _moved(observed: Observed, alike: Likeness, free: _Free) -> Posterior | None:
+    """The posterior of sums by their distances from a prediction; None where bounds are near."""
     lattice = observed.lattice
-    if lattice.high is not None:
-        raise ValueError("like needs a lower bound, or no bounds at all")
     means = free.found.moments[0][observed.index]
     released = (observed.raw - lattice.base) / lattice.unit
     offset = np.rint(predict_place(alike, observed.shape, means, released)).astype(np.int64)
@@ -292,11 +301,17 @@ def _moved(observed: Observed, alike: Likeness, free: _Free) -> Posterior:
     )
     residual = replace(
         observed,
+        lattice=replace(lattice, base=0.0, low=None, high=None),
         likelihood=Likelihood(old.windows, pairs[:, 0], pairs[:, 1]),
         index=index.ravel(),
         counts=counts.astype(np.float64),
     )
-    near = _free(residual, None)
+    near = _free(residual, None, distances=True)
+    ends = near.found.quantiles(np.array([_NOTHING, 1 - _NOTHING]))[residual.index]
+    ends += offset[:, None]
+    least, most = lattice.low, lattice.high
+    if (least is not None and ends.min() < least) or (most is not None and ends.max() > most):
+        return None
     expected = lattice.values(offset).reshape(observed.shape)
     gap = max(free.gap, near.gap)
     return Posterior(observed, near.found, residual.index, offset, free.prior, gap, expected)

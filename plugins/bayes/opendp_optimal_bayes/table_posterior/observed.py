@@ -43,6 +43,7 @@ class Observed:
     :param counts: how many cells have each
     :param law: of the noise, where it is the same for all
     :param unbiased: whether the mean of what is released is the true value
+    :param together: whether the noise of the cells depends on each other
     """
 
     shape: tuple[int, ...]
@@ -55,6 +56,7 @@ class Observed:
     counts: Floats
     law: known.Law | None
     unbiased: bool = True
+    together: bool = False
 
     @property
     def size(self) -> int:
@@ -106,7 +108,12 @@ def numbers(name: str, values: Any, shape: tuple[int, ...] | None) -> Floats:
     :param values: the numbers
     :param shape: to give them, if any
     """
-    array = np.asarray(values)
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} must have no masked values")
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be a table: its rows differ in length") from None
     if array.dtype.kind not in "iuf":
         raise ValueError(f"{name} (of type {array.dtype}) must hold numbers")
     out = np.asarray(array, dtype=np.float64)
@@ -141,8 +148,8 @@ def read_bounds(bounds: Any, integer: bool) -> tuple[float | None, float | None]
     if low is not None and high is not None and not low < high:
         raise ValueError(f"bounds ({bounds!r}): the lower one must be below the upper one")
     ends = tuple(None if b is None else float(b) for b in (low, high))
-    if any(b is not None and abs(b) >= (LARGEST if integer else _LARGEST_SUM) for b in ends):
-        raise ValueError(f"bounds ({bounds!r}) must be below {'2^53' if integer else '2^900'}")
+    if integer and any(b is not None and b >= LARGEST for b in ends):
+        raise ValueError(f"bounds ({bounds!r}) of counts must be below 2^53")
     return ends[0], ends[1]
 
 
@@ -165,6 +172,11 @@ def read(
     if within is not None:
         return _read_dependent(numbers("released", released, shape), within, bounds, parts)
     several = isinstance(noise, tuple)
+    if not several and isinstance(released, tuple) and any(np.ndim(each) for each in released):
+        raise ValueError(
+            f"noise must be a tuple, one for each of {len(released)} releases; rows of one table "
+            "are a list or an array"
+        )
     given = tuple(released) if several else (released,)
     noises = noise if several else (noise,)
     if several and (len(given) != len(noises) or not noises):
@@ -216,7 +228,8 @@ def read(
         index,
         counts,
         laws[0] if len(laws) == 1 else None,
-        inside is None,
+        not any(bounded(each) is not None for each in _distinct(noise)),
+        any(isinstance(law, known.Tabulated) and law.dependent for law in laws),
     )
 
 
@@ -289,6 +302,15 @@ def _kinds(noise: Any, shape: tuple[int, ...], laws: list[known.Law]) -> Integer
     return out
 
 
+def _distinct(noise: Any) -> list[Any]:
+    """The different ones of what was given as noise."""
+    if isinstance(noise, np.ndarray):
+        noise = noise.ravel().tolist()
+    if not isinstance(noise, tuple | list):
+        return [noise]
+    return [part for each in {id(n): n for n in noise}.values() for part in _distinct(each)]
+
+
 def _same(laws: list[known.Law], law: known.Law) -> int:
     """The place of a law among others, to which it is added if it is new."""
     for place, each in enumerate(laws):
@@ -315,8 +337,10 @@ def _lattice(
     if integer and (parts is not None or least <= _WIDE):
         unit = 1.0
     elif parts is not None:
-        if low is None or high is None:
-            raise ValueError("prior (a list of chances of equal parts) needs both bounds")
+        if low is None or high is None or not high - low < _LARGEST_SUM:
+            raise ValueError(
+                "prior (a list of chances of equal parts) needs both bounds, below 2^900"
+            )
         width = (high - low) / len(parts)
         each = max(1, math.ceil(width / unit))
         unit = width / each

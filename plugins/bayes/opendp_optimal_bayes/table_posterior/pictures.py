@@ -30,19 +30,30 @@ def draw(found: Posterior, path: str | Path | None) -> Any:
 
 
 def _maps(found: Posterior) -> Any:
-    figure, axes = new_figure(11.0, 3.6, columns=3)
-    low = float(found.observed.lattice.values(found.distributions.edges[:1])[0])
-    parts = (found.released, found.mean, found.deviation)
-    top = max(float(np.quantile(found.mean, 0.999)) - low, 1e-300)
-    names = ("released", "posterior mean", "posterior deviation")
-    for axis, name, part in zip(np.ravel(axes), names, parts, strict=True):
-        # Roots, so that small counts can be told apart; what is below the bound is blue.
-        shown = np.sign(part - low) * np.sqrt(np.abs(part - low))
-        if name == "posterior deviation":
-            shown, limit = part, max(float(part.max()), 1e-300)
-        else:
-            limit = float(np.sqrt(top))
-        axis.imshow(shown.T, origin="lower", cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
+    from matplotlib.colors import FuncNorm, Normalize
+
+    figure, axes = new_figure(12.0, 3.6, columns=3)
+    lattice = found.observed.lattice
+    low = 0.0 if lattice.low is None else lattice.base + lattice.unit * lattice.low
+    most = max(float(np.quantile(np.abs(found.mean - low), 0.999)), 1e-300)
+
+    def roots(value: Any) -> Any:
+        return np.sign(value - low) * np.sqrt(np.abs(value - low))
+
+    def squares(root: Any) -> Any:
+        return low + np.sign(root) * root**2
+
+    # Roots, so that small counts can be told apart; what is below the bound is blue.
+    values = FuncNorm((roots, squares), vmin=low - most, vmax=low + most)
+    deviation = Normalize(0.0, max(float(found.deviation.max()), 1e-300))
+    parts = (
+        ("released", found.released, values, "RdBu_r"),
+        ("posterior mean", found.mean, values, "RdBu_r"),
+        ("posterior deviation", found.deviation, deviation, "Reds"),
+    )
+    for axis, (name, part, norm, colours) in zip(np.ravel(axes), parts, strict=True):
+        shown = axis.imshow(part.T, origin="lower", cmap=colours, norm=norm, aspect="auto")
+        figure.colorbar(shown, ax=axis)
         axis.set_title(name)
         axis.set_xticks([])
         axis.set_yticks([])

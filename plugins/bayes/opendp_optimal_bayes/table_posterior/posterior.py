@@ -89,6 +89,14 @@ class Posterior:
     predictor: Floats | None = None
     table: tuple[Any, str] | None = None
 
+    def __repr__(self) -> str:
+        """One line: the table, how well it was fitted, and the error to expect."""
+        before, after = self.gain
+        return (
+            f"Posterior(shape={self.shape}, gap={self.gap:.1e}, "
+            f"error={after:.4g} instead of {before:.4g})"
+        )
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the table."""
@@ -168,6 +176,13 @@ class Posterior:
         :param level: in (0, 1)
         :param shortest: the narrowest interval instead of the one with equal tails
         """
+        if self.observed.together:
+            warnings.warn(
+                "the noise of these cells comes from one vector and depends on each other: "
+                "intervals that miss, miss together",
+                PosteriorWarning,
+                stacklevel=2,
+            )
         low, high = self._ends(level, shortest)
         return self._values(low), self._values(high)
 

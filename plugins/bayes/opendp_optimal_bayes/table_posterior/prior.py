@@ -72,18 +72,24 @@ class Places:
     :param point: a lattice point with a chance of its own: 0, or the bound next to it
     :param centres: lattice points, more of them where more was seen
     :param widths: of the parts that the centres stand for
+    :param ends: other lattice points with chances of their own: bounds, at which sums are clipped
+    :param blur: deviation of what has its middle at ``point``; 0 for the point itself
     """
 
     point: int
     centres: Floats
     widths: Floats
+    ends: tuple[int, ...] = ()
+    blur: float = 0.0
 
 
-def places_of(lattice: Lattice, seen: Integers) -> Places:
+def places_of(lattice: Lattice, seen: Integers, *, distances: bool = False) -> Places:
     """Where a dictionary for sums is fine.
 
     :param lattice: where true values lie
     :param seen: the lattice points of what was released
+    :param distances: whether these are distances from predictions. None of them is exactly 0, but
+        so many cells cannot tell smaller deviations than ``blur`` from 0.
     """
     least = -math.inf if lattice.low is None else lattice.low
     most = math.inf if lattice.high is None else lattice.high
@@ -98,7 +104,9 @@ def places_of(lattice: Lattice, seen: Integers) -> Places:
             centres.extend(np.linspace(centres[-1], each, parts + 1)[1:].tolist())
     found = np.array(centres)
     gaps = np.diff(found, prepend=found[0] - finest, append=found[-1] + finest)
-    return Places(point, found, np.maximum(gaps[:-1], gaps[1:]))
+    ends = tuple(k for k in (lattice.low, lattice.high) if k is not None and k != point)
+    blur = max(lattice.noise * math.sqrt(2.0) * len(seen) ** -0.25, 0.5) if distances else 0.0
+    return Places(point, found, np.maximum(gaps[:-1], gaps[1:]), ends, blur)
 
 
 def bin_edges(lattice: Lattice, lowest: int, highest: int, places: Places | None) -> Integers:
@@ -172,7 +180,7 @@ def geometric_steps(low: float, high: float, ratio: float) -> Floats:
 def dictionary(lattice: Lattice, edges: Integers, top: float, places: Places | None) -> Floats:
     """What a prior is mixed of: chances of the bins (rows) under each column.
 
-    The first column is a point: for counts the lower bound.
+    The first column is a point, for counts the lower bound; for distances it is blurred.
 
     :param lattice: where true values lie
     :param edges: of the bins
@@ -181,6 +189,10 @@ def dictionary(lattice: Lattice, edges: Integers, top: float, places: Places | N
     """
     first, last = int(edges[0]), int(edges[-1]) - 1
     columns = [_point(edges, first if places is None else min(max(places.point, first), last))]
+    if places is not None and places.blur:
+        columns = [_normals(edges, np.array([places.point]), np.array([places.blur]))]
+    elif places is not None:
+        columns.extend(_point(edges, end) for end in places.ends)
     if lattice.low is not None:
         means = geometric_steps(_SMALLEST, max(top, 2.0), _RATIO)
         columns.append(negative_binomials(edges - first, means))

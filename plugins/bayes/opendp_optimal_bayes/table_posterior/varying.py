@@ -54,11 +54,13 @@ def varying_priors(
     counts: Floats,
     shapes: Floats | None,
     shown: Floats | None,
+    *,
+    clipped: bool = False,
 ) -> tuple[Floats, float]:
     """Fit a prior for each node; return chances of the bins, a row for each, and the largest gap.
 
     :param chances: takes observations to their chances for each bin
-    :param edges: of the bins, from the lower bound on
+    :param edges: of the bins, from the bound on: the first is 0
     :param common: chances of the bins without structure
     :param nodes: logarithms of predictors
     :param node: of each distinct pair of node and observation, sorted
@@ -67,18 +69,18 @@ def varying_priors(
     :param shapes: the dictionary without structure, for a second fit: chances of the bins under
         each column; None for one fit only
     :param shown: the chance that a value of each bin is released at all, if some are not
+    :param clipped: whether the last bin, too, has a chance of its own: values are clipped there
     """
     ratios = geometric_steps(1.0 / _WIDEST, _WIDEST, _RATIO)
-    size = len(ratios) + 2
+    size = len(ratios) + 2 + clipped
     starts = np.searchsorted(node, np.arange(len(nodes) + 1))
-    first = np.zeros((len(edges) - 1, 1))
-    first[0] = 1.0
-    top = float(edges[-2] - edges[0])
+    first, last = np.eye(len(edges) - 1)[:, [0, -1]].T[:, :, None]
+    top = float(edges[-2])
     columns, rows = [], np.empty((len(seen), size))
     for place, log in enumerate(nodes):
         means = np.minimum(np.exp(log) * ratios, max(top, 1.0))
-        mixed = [first, common[:, None], negative_binomials(edges - edges[0], means)]
-        columns.append(np.concatenate(mixed, axis=1))
+        mixed = [first, common[:, None], negative_binomials(edges, means)]
+        columns.append(np.concatenate([*mixed, last] if clipped else mixed, axis=1))
         if shown is not None:
             columns[-1] = columns[-1] / (shown @ columns[-1])
         at = slice(starts[place], starts[place + 1])

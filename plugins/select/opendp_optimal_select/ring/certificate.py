@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from opendp_optimal_select.noise import FloatArray
+from opendp_optimal.extend import Floats
 from opendp_optimal_select.ring.shape import CellModel
 
 _DIGITS = Context(prec=60, Emin=-999999, Emax=999999)
@@ -23,7 +23,7 @@ _UNIT = 2.0**-53
 _SLACK = Fraction(1, 10**30)
 
 
-def lower_bound(model: CellModel, forward: FloatArray, backward: FloatArray) -> float:
+def lower_bound(model: CellModel, forward: Floats, backward: Floats) -> float:
     """Return a number no private density on this shape can cost less than, in turns.
 
     :param model: the cells
@@ -121,7 +121,7 @@ def _integrals(start: Decimal, slope: Decimal, width: Decimal) -> tuple[Decimal,
     return base * zeroth, base * first
 
 
-def density_from(model: CellModel, masses: FloatArray, rate: Fraction) -> RingDensity:
+def density_from(model: CellModel, masses: Floats, rate: Fraction) -> RingDensity:
     """Return a density that loses at most ``rate``, as close to ``masses`` as it can be.
 
     :param model: the cells
@@ -140,7 +140,7 @@ def density_from(model: CellModel, masses: FloatArray, rate: Fraction) -> RingDe
     return RingDensity(model, (0.0,) * len(model.widths))
 
 
-def envelope(logs: FloatArray, steps: FloatArray) -> FloatArray:
+def envelope(logs: Floats, steps: Floats) -> Floats:
     """Return the smallest sequence above ``logs`` that moves at most ``steps``, around the ring.
 
     Above, not below: a solver's tail may be a little too thin, and one thin cell would pull all
@@ -149,7 +149,7 @@ def envelope(logs: FloatArray, steps: FloatArray) -> FloatArray:
     :param logs: one number per place of the ring
     :param steps: how far it may move from each place to the next
     """
-    values: FloatArray = logs.copy()
+    values: Floats = logs.copy()
     size = values.size
     for _ in range(2):
         for i in range(size):

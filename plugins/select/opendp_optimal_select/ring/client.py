@@ -19,6 +19,7 @@ import numpy as np
 import opendp.prelude as dp
 
 from opendp_optimal.extend import (
+    Floats,
     exp_down,
     float_down,
     float_up,
@@ -28,7 +29,6 @@ from opendp_optimal.extend import (
     to_then,
     whole,
 )
-from opendp_optimal_select.noise import FloatArray
 from opendp_optimal_select.ring.certificate import envelope
 from opendp_optimal_select.ring.shape import PI_LOWER, lightest
 
@@ -173,7 +173,7 @@ def _step(epsilon: float, points: int) -> float:
 
 def _best_shape(
     step: float, k: int, points: int, client: ClientKind, shift: float
-) -> tuple[float, FloatArray, tuple[int, ...]]:
+) -> tuple[float, Floats, tuple[int, ...]]:
     """Return cost in steps, masses of the noise and answers of the best shape on the grid."""
     k = whole("k", k, most=points)
     if client not in ("optimal", "laplace"):
@@ -183,7 +183,7 @@ def _best_shape(
         raise ValueError(
             f"points ({points}) and k ({k}) must leave at most {MAX_SHAPES} shapes, not {count}"
         )
-    best: tuple[float, FloatArray, tuple[int, ...]] | None = None
+    best: tuple[float, Floats, tuple[int, ...]] | None = None
     for shape in itertools.combinations(range(1, points), k - 1):
         answers = (0, *shape)
         if not _canonical(answers, points):
@@ -248,15 +248,15 @@ def _canonical(answers: tuple[int, ...], n: int) -> bool:
     return n - sum(gaps) >= max(gaps, default=0)
 
 
-def _costs(answers: tuple[int, ...], n: int, shift: float = 0.0) -> FloatArray:
+def _costs(answers: tuple[int, ...], n: int, shift: float = 0.0) -> Floats:
     """Return the distance to the nearest answer for each displacement of the signal, in steps."""
     around = (np.arange(n)[:, None] + np.array(answers) + shift) % n
     return np.asarray(np.minimum(around, n - around).min(axis=1))
 
 
 def _laplace(
-    costs: FloatArray, step: float, answers: tuple[int, ...]
-) -> tuple[FloatArray, tuple[int, ...]]:
+    costs: Floats, step: float, answers: tuple[int, ...]
+) -> tuple[Floats, tuple[int, ...]]:
     n = costs.size
     masses = np.exp(-step * _costs((0,), n))
     masses /= masses.sum()
@@ -264,7 +264,7 @@ def _laplace(
     return masses, tuple((a + turn) % n for a in answers)
 
 
-def _optimal(costs: FloatArray, step: float) -> FloatArray:
+def _optimal(costs: Floats, step: float) -> Floats:
     """Return the cheapest masses that keep the ratio ``exp(step)`` to about a rounding error."""
     ratios = np.full(costs.size, math.exp(step))
     found = lightest(costs, ratios, ratios)[0]
@@ -279,7 +279,7 @@ def _ratio_below(step: float) -> Fraction:
     return max(Fraction(1), exp_down(Fraction(step), _BITS))
 
 
-def _integers(masses: FloatArray, step: float) -> tuple[int, ...]:
+def _integers(masses: Floats, step: float) -> tuple[int, ...]:
     """Return integer weights close to ``masses`` that keep the ratio ``exp(step)`` exactly."""
     n = masses.size
     bound = _ratio_below(step)

@@ -14,8 +14,8 @@ import math
 import numpy as np
 from scipy.special import gammainc
 
-from opendp_optimal.extend import positive, whole
-from opendp_optimal_select.noise import MOST_OFFSETS, FloatArray, mirrored
+from opendp_optimal.extend import Floats, positive, whole
+from opendp_optimal_select.noise import MOST_OFFSETS, mirrored
 
 _UNIFORM = 1e-17
 """Noise of this epsilon or less is uniform to all digits of a float."""
@@ -39,7 +39,7 @@ def laplace_ring(k: int, *, epsilon: float) -> tuple[float, tuple[float, ...]]:
     return _cost(np.array(points[k // 2 :]), epsilon), points
 
 
-def _side(k: int, epsilon: float) -> FloatArray:
+def _side(k: int, epsilon: float) -> Floats:
     """Return the offsets above 0."""
     half = k // 2
     if half == 0:
@@ -57,7 +57,7 @@ def _side(k: int, epsilon: float) -> FloatArray:
     return np.asarray(-2.0 * np.log1p(below_one) / epsilon)
 
 
-def _cost(side: FloatArray, epsilon: float) -> float:
+def _cost(side: Floats, epsilon: float) -> float:
     """Return the expected arc to the nearest answer; ``side`` are those from 0 on."""
     edges = 0.5 * (side[1:] + side[:-1])
     low, high = np.append(0.0, edges), np.append(edges, math.pi)
@@ -67,12 +67,12 @@ def _cost(side: FloatArray, epsilon: float) -> float:
     return float((far + near).sum()) / -math.expm1(-epsilon * math.pi)
 
 
-def _risen(z: FloatArray) -> FloatArray:
+def _risen(z: Floats) -> Floats:
     """Return ``(1 - (1 + z) exp(-z)) / z``."""
     return np.asarray(gammainc(2.0, z) / np.where(z > 0.0, z, 1.0))
 
 
-def _fallen(z: FloatArray) -> FloatArray:
+def _fallen(z: Floats) -> Floats:
     """Return ``(z - 1 + exp(-z)) / z``."""
     small = np.minimum(z, 1.0)
     series = np.zeros_like(small)

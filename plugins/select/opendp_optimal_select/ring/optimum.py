@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from opendp_optimal import CertificateError
-from opendp_optimal.extend import float_down, float_up, positive, whole
-from opendp_optimal_select.noise import FloatArray
+from opendp_optimal.extend import Floats, float_down, float_up, positive, whole
 from opendp_optimal_select.ring.boxes import BoundedBox, Box, Gaps, least_bound
 from opendp_optimal_select.ring.certificate import RingDensity, density_from, lower_bound
 from opendp_optimal_select.ring.laplace import laplace_ring
@@ -222,7 +221,7 @@ class _Search:
         bound = float_down(Fraction(bound) - moved)
         heapq.heappush(self._boxes, (bound, next(self._order), entry))
 
-    def _try(self, gaps: Gaps) -> tuple[float, FloatArray, FloatArray]:
+    def _try(self, gaps: Gaps) -> tuple[float, Floats, Floats]:
         """Solve one shape; keep it if it is the best so far; return its bound and multipliers."""
         model = CellModel(gaps, self.rate_upper, self.cells)
         masses, forward, backward = model.solve()

@@ -22,8 +22,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_matrix
 
-from opendp_optimal.extend import exp_up, float_down, float_up, frozen_array
-from opendp_optimal_select.noise import FloatArray
+from opendp_optimal.extend import Floats, exp_up, float_down, float_up, frozen_array
 
 PI_LOWER = Fraction(Decimal("3.14159265358979323846264338327950288419"))
 PI_UPPER = PI_LOWER + Fraction(1, 10**38)
@@ -80,13 +79,13 @@ class CellModel:
         return tuple(distances)
 
     @cached_property
-    def costs_below(self) -> FloatArray:
+    def costs_below(self) -> Floats:
         """Lower bounds, cell by cell, on the mean distance to the nearest answer."""
         pairs = zip(self.middles, self.widths, strict=True)
         return frozen_array(np.array([float_down(c - self.rate * w * w / 12) for c, w in pairs]))
 
     @cached_property
-    def ratios_above(self) -> tuple[FloatArray, FloatArray]:
+    def ratios_above(self) -> tuple[Floats, Floats]:
         """Upper bounds on mass ratios of neighbours: this over next, next over this.
 
         Infinite where there is none.
@@ -114,7 +113,7 @@ class CellModel:
         top = exp_up(self.rate * width, _BITS) - 1
         return float_up(top / (1 - exp_up(-self.rate * other, _BITS)))
 
-    def solve(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def solve(self) -> tuple[Floats, Floats, Floats]:
         """Return masses and the multipliers of both families of ratio constraints.
 
         They are only suggestions: :mod:`opendp_optimal_select.ring.certificate` turns them into
@@ -127,8 +126,8 @@ class CellModel:
 
 
 def lightest(
-    costs: FloatArray, forward: FloatArray, backward: FloatArray
-) -> tuple[FloatArray | None, FloatArray, FloatArray]:
+    costs: Floats, forward: Floats, backward: Floats
+) -> tuple[Floats | None, Floats, Floats]:
     """Suggest the cheapest masses around a ring, and multipliers of both families of constraints.
 
     :param costs: of a unit of mass at each place

@@ -1,0 +1,155 @@
+"""Densities on a map, from one noisy point per user; with the noise taken out again.
+
+Points of width ``h`` around knots, blurred by the noise, are mixed so that the released points are
+likeliest. The weights have pseudo-counts, a twentieth of the points in all: what the noise has
+blurred is told apart no further than the points tell. It looks only at what was released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+WORTH = 2.0
+"""Noise of fewer bandwidths is smoothed away as well as it can be taken out."""
+_MOST_KNOTS = 2048
+_BEYOND = 2.0
+_PSEUDO = 0.05
+
+
+@dataclass(frozen=True)
+class DensityMap:
+    """A density on a map.
+
+    :param density: users per squared unit of distance, rows from south to north: the released
+        points, smoothed
+    :param bounds: (west, south, east, north)
+    :param answered: users who sent a point
+    :param posterior: the density with the noise of the points taken out, where it was asked for
+    :param gap: how far from the best the fit behind that can be, in nats for each point
+    """
+
+    density: FloatArray
+    bounds: tuple[float, float, float, float]
+    answered: int
+    posterior: FloatArray | None = None
+    gap: float | None = None
+
+    @property
+    def best(self) -> FloatArray:
+        """The density to draw: with the noise taken out, where that was asked for."""
+        return self.density if self.posterior is None else self.posterior
+
+
+def _spacing(bandwidth: float, deviation: float) -> float:
+    """Between knots: details far below the noise cannot be told."""
+    return max(bandwidth, deviation / 2.0)
+
+
+def _knots(bounds: FloatArray, bandwidth: float, deviation: float) -> tuple[FloatArray, FloatArray]:
+    step, margin = _spacing(bandwidth, deviation), _BEYOND * deviation
+    low, high = bounds[:2] - margin, bounds[2:] + margin
+    x, y = (np.arange(a, b + step, step) for a, b in zip(low, high, strict=True))
+    return x, y
+
+
+def check_knots(bounds: FloatArray, bandwidth: float, deviation: float) -> None:
+    """Refuse maps that the noise is too small for; nobody was asked yet.
+
+    :param bounds: of the map
+    :param bandwidth: of the smoothing
+    :param deviation: of the noise along each axis
+    """
+    if deviation < WORTH * bandwidth:
+        return
+    sides = (bounds[2:] - bounds[:2] + 2 * _BEYOND * deviation) / _spacing(bandwidth, deviation) + 2
+    if float(np.prod(sides)) > _MOST_KNOTS:
+        raise ValueError(
+            f"bandwidth ({bandwidth:g}) must be larger, or the map smaller, for posterior=True: it "
+            f"would take {float(np.prod(sides)):.3g} parts, of at most {_MOST_KNOTS}"
+        )
+
+
+def density_map(
+    released: FloatArray,
+    bounds: FloatArray,
+    cells: int,
+    bandwidth: float,
+    deviation: float | None = None,
+    fit: Callable[..., Any] | None = None,
+) -> DensityMap:
+    """Smooth a histogram of released points.
+
+    :param released: rows of points; NaN for those who did not answer
+    :param bounds: of the map
+    :param cells: along each side
+    :param bandwidth: of the smoothing
+    :param deviation: of the noise along each axis, to take it out again
+    :param fit: finds the likeliest mixture
+    """
+    from scipy.ndimage import gaussian_filter
+
+    west, south, east, north = bounds.tolist()
+    points = released[np.isfinite(released[:, 0])]
+    counts, _, _ = np.histogram2d(
+        points[:, 1], points[:, 0], bins=cells, range=[(south, north), (west, east)]
+    )
+    size = (north - south) / cells, (east - west) / cells
+    smooth = gaussian_filter(
+        counts, (bandwidth / size[0], bandwidth / size[1]), mode="constant", truncate=5.0
+    )
+    found = DensityMap(smooth / (size[0] * size[1]), (west, south, east, north), len(points))
+    if deviation is None or fit is None:
+        return found
+    if deviation < WORTH * bandwidth or not len(points):
+        return DensityMap(found.density, found.bounds, found.answered, found.density, 0.0)
+    told, gap = _unblurred(points, bounds, cells, bandwidth, deviation, fit)
+    posterior = told * len(points) / (size[0] * size[1])
+    return DensityMap(found.density, found.bounds, found.answered, posterior, gap)
+
+
+def _shares(edges: FloatArray, knots: FloatArray, width: float) -> FloatArray:
+    """The share between neighbouring edges (rows) of a Gaussian around each knot (columns)."""
+    from scipy.special import ndtr
+
+    return np.diff(ndtr((edges[:, None] - knots) / width), axis=0)
+
+
+def _unblurred(
+    points: FloatArray,
+    bounds: FloatArray,
+    cells: int,
+    bandwidth: float,
+    deviation: float,
+    fit: Callable[..., Any],
+) -> tuple[FloatArray, float]:
+    """The share of each cell, and the gap of the fit."""
+    knots = _knots(bounds, bandwidth, deviation)
+    width = max(bandwidth, 0.7 * _spacing(bandwidth, deviation))
+    blurred = float(np.hypot(width, deviation))
+    far = 5.0 * deviation
+    inside = ((points >= bounds[:2] - far) & (points <= bounds[2:] + far)).all(axis=1)
+    edges = [
+        np.arange(low - far, high + far + 0.75 * blurred, 0.75 * blurred)
+        for low, high in zip(bounds[:2], bounds[2:], strict=True)
+    ]
+    counts, _, _ = np.histogram2d(points[inside, 0], points[inside, 1], bins=edges)
+    at = np.nonzero(counts)
+    x, y = (_shares(e, k, blurred)[i] for e, k, i in zip(edges, knots, at, strict=True))
+    chances = (x[:, :, None] * y[:, None, :]).reshape(len(x), -1)
+    seen = chances.max(axis=1) > 0
+    total = float(counts.sum())
+    pseudo = np.full(chances.shape[1], _PSEUDO * max(total, 1.0) / chances.shape[1])
+    found = fit(chances[seen], counts[at][seen], pseudo)
+    grid = [
+        np.linspace(low, high, cells + 1) for low, high in zip(bounds[:2], bounds[2:], strict=True)
+    ]
+    weights = found.weights.reshape(len(knots[0]), len(knots[1])) * (total / len(points))
+    wide, tall = (_shares(e, k, width) for e, k in zip(grid, knots, strict=True))
+    return np.asarray(tall @ weights.T @ wide.T), found.gap
