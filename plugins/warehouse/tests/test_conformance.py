@@ -22,7 +22,12 @@ from opendp_optimal_warehouse import connect
 from opendp_optimal_warehouse.release import rows_of
 from opendp_optimal_warehouse.steps import make_tally
 
-pytestmark = pytest.mark.process
+pytestmark = [
+    pytest.mark.process,
+    # Of Spark, where it is installed.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 EXAMPLES = int(os.environ.get("WAREHOUSE_PLANS", "8"))
 """Random plans; more are tried with the environment variable."""
 PHASES = [phase for phase in Phase if phase is not Phase.shrink]
