@@ -86,13 +86,13 @@ if TYPE_CHECKING:
     from opendp_optimal.measure.frames.noise import Price as Price
     from opendp_optimal.measure.frames.noise import TableNoise as TableNoise
     from opendp_optimal.measure.frames.noise import table_noise as table_noise
+    from opendp_optimal.measure.frames.quantiles import Candidates as Candidates
     from opendp_optimal.measure.frames.secret import count_accuracy as count_accuracy
     from opendp_optimal.measure.gaussian import make_grid_gaussian as make_grid_gaussian
     from opendp_optimal.measure.gaussian import make_grid_laplace as make_grid_laplace
     from opendp_optimal.measure.gaussian import then_grid_gaussian as then_grid_gaussian
     from opendp_optimal.measure.gaussian import then_grid_laplace as then_grid_laplace
     from opendp_optimal.measure.noise import noise_measurement as noise_measurement
-    from opendp_optimal.measure.quantiles import Line as Line
     from opendp_optimal.measure.quantiles import QuantileDesign as QuantileDesign
     from opendp_optimal.measure.quantiles import design_quantiles as design_quantiles
     from opendp_optimal.measure.space import INTEGER_RANGES as INTEGER_RANGES

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.extend import Line, TableNoise, combined_accuracy, count_accuracy
+from opendp_optimal.extend import Candidates, TableNoise, combined_accuracy, count_accuracy
 from opendp_optimal_warehouse.counted import Counted, as_shown
 from opendp_optimal_warehouse.designs import Designs
 from opendp_optimal_warehouse.grids import Grid
@@ -140,7 +140,8 @@ def _quantiles(cut: Cut, design: Any, histogram: Any, groups: Any) -> list[Any]:
     told = np.empty((len(groups), len(cut.wanted), 3))
     for at, (start, end) in enumerate(zip(starts, ends, strict=True)):
         mine = order[start:end]
-        answer = design.release(line, np.repeat(bins[mine], numbers[mine]))
+        cells = 2 * bins[mine] + 1  # at the candidate, not between two
+        answer = design.release(line, np.repeat(cells, numbers[mine]))
         told[at] = np.clip(np.array([answer.values, answer.low, answer.high]).T, *cut.bounds)
     found = []
     for at, p in enumerate(cut.wanted):
@@ -150,14 +151,13 @@ def _quantiles(cut: Cut, design: Any, histogram: Any, groups: Any) -> list[Any]:
     return found
 
 
-def line_of(cut: Cut) -> Line:
-    """The bins of a column: each is around a multiple of its grid.
+def line_of(cut: Cut) -> Candidates:
+    """The numbers that quantiles are selected from: the multiples of the grid.
 
     :param cut: a column whose quantiles are asked for
     """
-    grid = cut.grid
-    if cut.kind.name in ("whole", "boolean") and grid.bits == 0:
-        return Line(grid.low, grid.high, whole=True, count=grid.width + 1)
-    half = Fraction(1, 2)
-    low, high = ((end + side) * grid.step for end, side in ((grid.low, -half), (grid.high, half)))
-    return Line(float(low), float(high), whole=False, count=grid.width + 1)
+    grid, whole = cut.grid, cut.kind.name == "whole" and cut.grid.bits <= 0
+    numbers = np.arange(grid.low, grid.high + 1)
+    unit = 1 << -grid.bits if whole else float(grid.step)
+    named = tuple((numbers * unit).tolist())
+    return Candidates(named[0], named[-1], whole, len(named), named)

@@ -148,7 +148,7 @@ class Release:
             ranks = ", ".join(f"{off:.3g}" for off in design.spread)
             lines.append(
                 f"quantiles  of {cut.name} in [{cut.bounds[0]:g}, {cut.bounds[1]:g}], "
-                f"{cut.grid.width + 1} bins: a row moves one by 1; about 95 % of the time ranks "
+                f"{cut.grid.width + 1} candidates: a row is at one; about 95 % of the time ranks "
                 f"are off by at most {ranks}"
             )
         return "\n".join([*lines, "", self.sql])

@@ -112,7 +112,7 @@ def test_whole_numbers_have_bins_of_their_own(people):
     frame = people.release(quantiles={"age": (0, 120, [0.5]), "flag": (0, 1, [0.9])}, epsilon=4.0)
     assert abs(frame["age_0.5"][0] - 50) <= 1
     text = people.explain(quantiles={"age": (0, 120, [0.5])}, epsilon=4.0)
-    assert "121 bins" in text
+    assert "121 candidates" in text
 
 
 BAD_QUANTILES = [
