@@ -53,6 +53,7 @@ __all__ = [
     "identity_of",
     "is_interactive",
     "law_of",
+    "laws_of",
     "record_of",
     "spaces",
 ]
@@ -150,6 +151,16 @@ def law_of(measurement: dp.Measurement, *, vectors: bool = False) -> Law:
             f"noise, on {where}"
         )
     return known
+
+
+def laws_of(measurement: dp.Measurement) -> Law | tuple[Law, ...]:
+    """Return the distribution of the noise on each number; of several answers, on each one's.
+
+    :param measurement: noise on numbers, or on several answers
+    :raises ValueError: if it adds no noise of a known law, or something is done after it.
+    """
+    answers = facts_of(chain_of(measurement)[-1]).answers
+    return law_of(measurement, vectors=True) if answers is None else answers()
 
 
 def _native_law(measurement: dp.Measurement, domain: dp.AtomDomain) -> Law | None:

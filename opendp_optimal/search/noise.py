@@ -174,7 +174,7 @@ def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
         wanted = margin * count * math.sqrt(min(found.gap, 4.0) / gap) if found else 2.0 * count
         wanted = max(wanted, 1.05 * count)
         count = min(limit, max(count + 1, math.ceil(wanted)))
-    if best is None or not fixed:
+    if best is None or options.cells is None:
         progress("closed form")
         best = with_closed_form(problem, best)
     if best is None:
