@@ -84,6 +84,14 @@ def test_prices_of_the_largest_shift_prove_a_close_bound(loss, cells):
     assert known * 0.999 <= proved <= known * (1 + 1e-9)
 
 
+def test_a_lattice_that_is_too_fine_to_solve_is_not_the_last_word():
+    """Where errors to one side cost next to nothing, prices of fine lattices are lost in floats."""
+    with pytest.warns(GapWarning):
+        table = solve(1.0, 1e-6, loss="pinball:1e-12", cache=False)
+    assert table.lower > 0
+    assert table.gap < 0.1
+
+
 @pytest.mark.parametrize("epsilon", [24.0, 30.0])
 def test_integers_are_never_worse_off_with_a_larger_delta(epsilon):
     uppers = [

@@ -48,7 +48,12 @@ def as_expression(node: Node) -> Any:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return pl.Expr.deserialize(io.BytesIO(json.dumps(node).encode()), format="json")
+        try:
+            return pl.Expr.deserialize(io.BytesIO(json.dumps(node).encode()), format="json")
+        except pl.exceptions.PolarsError:
+            raise ValueError(
+                "query: an expression is not understood; are its numbers finite?"
+            ) from None
 
 
 def same_text(node: Node) -> str:

@@ -109,3 +109,16 @@ def test_what_is_no_table_is_refused() -> None:
             posterior(released, law)
     assert posterior((1, 2, 3), law).shape == (3,)
     assert repr(posterior((1, 2, 3), law)).startswith("Posterior(shape=(3,), gap=")
+
+
+def test_matrices_and_columns_that_are_none_are_refused() -> None:
+    import polars as pl
+    from scipy.sparse import csr_array
+
+    law = known.Geometric(0.5)
+    matrix = csr_array(np.where(np.eye(600) > 0, np.nan, 0.0))
+    with pytest.raises(ValueError, match="must be finite"):
+        posterior(np.ones(600, dtype=int), law, like=matrix)
+    frame = pl.DataFrame({"town": ["a", "b"], "len": [1, 2]})
+    with pytest.raises(ValueError, match="'state'"):
+        posterior(frame, law).levels("state")
