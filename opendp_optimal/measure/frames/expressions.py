@@ -48,7 +48,11 @@ def as_expression(node: Node) -> Any:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return pl.Expr.deserialize(io.BytesIO(json.dumps(node).encode()), format="json")
+        try:
+            return pl.Expr.deserialize(io.BytesIO(json.dumps(node).encode()), format="json")
+        except pl.exceptions.PolarsError:  # infinities and NaN are written as nothing
+            pass
+    raise ValueError("query: an expression cannot be read: its numbers must be finite")
 
 
 def same_text(node: Node) -> str:
