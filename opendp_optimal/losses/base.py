@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -149,7 +149,11 @@ class Loss:
         1.8
         """
         assert self.function is not None
-        return float(self.function(x))
+        found: Any = self.function(x)
+        try:
+            return float(found)
+        except (TypeError, ValueError):
+            raise ValueError(f"loss must be a number, but loss({x}) is {found!r}") from None
 
     def values(self, errors: Floats) -> Floats:
         """The losses of an array of errors, in floats."""

@@ -98,7 +98,7 @@ def _refuse_jump(function: Function, points: Floats, values: Floats) -> None:
     """Halve the interval of largest change until a jump, if there is one, is exposed."""
     near = (points >= -4) & (points <= 4)
     x, v = points[near], values[near]
-    scale = max(1e-12, float(np.ptp(v)))
+    scale = float(np.ptp(v))
     for at in np.argsort(-np.abs(np.diff(v)))[:8]:
         a, b, fa, fb = float(x[at]), float(x[at + 1]), float(v[at]), float(v[at + 1])
         for _ in range(40):

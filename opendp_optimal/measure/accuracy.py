@@ -13,12 +13,12 @@ from opendp_optimal.known import Law
 from opendp_optimal.losses.base import parse
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import asked_of, inner_query
-from opendp_optimal.measure.anatomy import chain_of, law_of, spaces
+from opendp_optimal.measure.anatomy import chain_of, laws_of, spaces
 
 __all__ = ["Summary", "accuracy", "summarize"]
 
 
-def accuracy(release: Any, alpha: float = 0.05) -> float:
+def accuracy(release: Any, alpha: float = 0.05) -> Any:
     """Return what the error of a release stays within, with a chance of ``1 - alpha``.
 
     The error is that of the noise: the difference between what is released and what would be
@@ -26,6 +26,7 @@ def accuracy(release: Any, alpha: float = 0.05) -> float:
 
     :param release: a measurement, also behind transformations, or a query of a context
     :param alpha: the chance of a larger error
+    :return: a number; for queries asked together a tuple, one number for each answer
     :raises ValueError: if it adds no noise of a known law
 
     >>> import opendp.prelude as dp
@@ -35,7 +36,10 @@ def accuracy(release: Any, alpha: float = 0.05) -> float:
     5.991
     """
     chance = share("alpha", alpha)
-    return within(law_of(_measurement(release), vectors=True), 1 - chance)
+    laws = laws_of(_measurement(release))
+    if isinstance(laws, tuple):
+        return tuple(within(law, 1 - chance) for law in laws)
+    return within(laws, 1 - chance)
 
 
 def within(law: Law, chance: float) -> float:
@@ -71,15 +75,15 @@ class Summary:
     :param released: the type of what is released
     :param noise: its kind, in words
     :param price: what it costs, and in which measure of privacy
-    :param error: the expected absolute error of each number
-    :param accuracy: 95 % of errors stay within this
+    :param error: the expected absolute error of each number; a tuple for several answers
+    :param accuracy: 95 % of errors stay within this; a tuple for several answers
     """
 
     released: str
     noise: str
     price: str
-    error: float
-    accuracy: float
+    error: Any
+    accuracy: Any
 
     def __str__(self) -> str:
         """A few lines of text."""
@@ -90,11 +94,15 @@ class Summary:
             ("releases", self.released),
             ("noise", self.noise),
             ("costs", self.price),
-            ("error", f"{self.error:.6g} expected, 95 % within {self.accuracy:.6g}"),
+            ("error", f"{_short(self.error)} expected, 95 % within {_short(self.accuracy)}"),
         ]
 
     def _repr_html_(self) -> str:
         return html_rows(self._rows())
+
+
+def _short(value: Any) -> str:
+    return ", ".join(f"{v:.6g}" for v in (value if isinstance(value, tuple) else (value,)))
 
 
 def summarize(query: Any) -> Summary:
@@ -119,21 +127,28 @@ def summarize(query: Any) -> Summary:
     if not isinstance(inner, dp.Query):
         raise ValueError(f"query ({type(query).__name__}) must be a query of a context")
     measurement = _measurement(inner)
-    law = law_of(measurement, vectors=True)
+    laws = laws_of(measurement)
     last = chain_of(measurement)[-1]
     d_in, _ = asked_of(inner)
     measure = str(spaces(measurement)[2].type)
+    several = isinstance(laws, tuple)
+    errors = tuple(
+        law.expected_loss(parse("l1")) for law in (laws if isinstance(laws, tuple) else (laws,))
+    )
     return Summary(
-        released=str(spaces(last)[0].carrier_type),
-        noise=noise_in_words(last, law),
+        released=f"{len(errors)} answers" if several else str(spaces(last)[0].carrier_type),
+        noise=noise_in_words(last, laws),
         price=f"{measurement.map(d_in)} under {measure}",
-        error=law.expected_loss(parse("l1")),
-        accuracy=within(law, 0.95),
+        error=errors if several else errors[0],
+        accuracy=accuracy(measurement, 0.05),
     )
 
 
-def noise_in_words(last: dp.Measurement, law: Law) -> str:
+def noise_in_words(last: dp.Measurement, law: Any) -> str:
     """Say which noise a measurement adds."""
+    chosen = getattr(getattr(last, "guarantee", None), "chosen", None)
+    if chosen is not None:
+        return str(chosen)
     table = getattr(last, "table", None)
     if table is not None:
         kind = "integers" if table.kind == "integer" else "reals"

@@ -53,6 +53,7 @@ __all__ = [
     "identity_of",
     "is_interactive",
     "law_of",
+    "laws_of",
     "record_of",
     "spaces",
 ]
@@ -150,6 +151,16 @@ def law_of(measurement: dp.Measurement, *, vectors: bool = False) -> Law:
             f"noise, on {where}"
         )
     return known
+
+
+def laws_of(measurement: dp.Measurement) -> Law | tuple[Law, ...]:
+    """Return the distribution of the noise on each number; of several answers, on each one's.
+
+    :param measurement: noise on numbers, or on several answers
+    :raises ValueError: if it adds no noise of a known law, or something is done after it.
+    """
+    answers = facts_of(chain_of(measurement)[-1]).answers
+    return law_of(measurement, vectors=True) if answers is None else answers()
 
 
 def _native_law(measurement: dp.Measurement, domain: dp.AtomDomain) -> Law | None:
@@ -350,3 +361,27 @@ def _space(part: Any) -> tuple[Any, ...]:
     if isinstance(part, dp.Transformation):
         return transformation_input_domain(part), transformation_input_metric(part)
     return ()
+
+
+def price_of(
+    like: Any,
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    d_in: Any,
+    output_measure: dp.Measure | None,
+) -> tuple[Any, dp.Measure]:
+    """What OpenDP's own noise costs at a distance, and in which measure of privacy.
+
+    :param like: a ``then_`` function of noise
+    :param output_measure: that it must have, if given
+    """
+    try:
+        native = (input_domain, input_metric) >> like
+    except TypeError:
+        native = None
+    if not isinstance(native, dp.Measurement):
+        raise ValueError(f"like ({like!r}) must be a then_ function of noise, with its scale")
+    measure = spaces(native)[2]
+    if output_measure not in (None, measure):
+        raise ValueError(f"output_measure ({output_measure}) must be that of like ({measure})")
+    return native.map(d_in), measure

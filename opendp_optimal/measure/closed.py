@@ -89,7 +89,7 @@ class ClosedNoise:
 
     def moved(self, d_in: Any) -> Fraction:
         """Return how far apart values can be on the grid, in steps, in the noise's own norm."""
-        return _moved(self.space, self.bits, self.space.distance(d_in))
+        return _moved(self.space, self.bits, _length(self.space, d_in))
 
     def rho(self, d_in: Any) -> float:
         """Return the zCDP price at a distance."""
@@ -109,7 +109,7 @@ class ClosedNoise:
 
     def epsilon(self, d_in: Any, delta: float) -> float:
         """Return the least epsilon at a distance and a delta, rounded up."""
-        return _epsilon(self, self.space.distance(d_in), delta)
+        return _epsilon(self, _length(self.space, d_in), delta)
 
     def draw(self, size: int | None = None, steps: int = 1) -> Any:
         """Draw noise in grid steps, as a table does."""
@@ -166,6 +166,17 @@ def _slack(space: Space, bits: int) -> int:
     return 0 if exact else 1
 
 
+def _length(space: Space, d_in: Any) -> Fraction:
+    """A distance; of vectors the Euclidean one need not be whole where each integer moves by 1."""
+    whole = space.distance(d_in)
+    return Fraction(d_in) if space.norm == "l2" and whole > 0 else whole
+
+
+def _designed(space: Space, d_in: Any) -> Fraction:
+    """The largest distance that noise for a distance hides at its price."""
+    return max(designed_distance(space, d_in), _length(space, d_in))
+
+
 def _moved(space: Space, bits: int, distance: Fraction) -> Fraction:
     slack = _slack(space, bits)
     if distance == 0:
@@ -198,7 +209,7 @@ def _gaussian(
 
     :param fits: of the squared distance in standard deviations
     """
-    distance = designed_distance(space, d_in)
+    distance = _designed(space, d_in)
     scale = sigmas * float(_moved(space, 0, distance) if space.integer else distance)
     if space.vector and not space.integer and space.norm == "linf" and space.size:
         scale *= math.sqrt(space.size)
@@ -216,7 +227,7 @@ def gaussian_for_rho(space: Space, d_in: Any, rho: float) -> ClosedNoise:
     >>> gaussian_for_rho(Space("i32", "absolute"), 1, 0.5).law
     DiscreteGaussian(scale=1.0)
     """
-    distance = designed_distance(space, d_in)
+    distance = _designed(space, d_in)
     if space.integer:
         moved = _moved(space, 0, distance)
         rate = float_down(Fraction(rho) / moved**2)
@@ -233,7 +244,7 @@ def gaussian_for_delta(space: Space, d_in: Any, epsilon: float, delta: float) ->
     4.225
     """
     sigmas = gaussian_sigma(epsilon, delta)
-    distance = designed_distance(space, d_in)
+    distance = _designed(space, d_in)
     if space.integer and not space.vector:
         moved = int(_moved(space, 0, distance))
         near = 0.5 / (sigmas * moved) ** 2
@@ -260,7 +271,7 @@ def laplace_for_rho(space: Space, d_in: Any, rho: float) -> ClosedNoise:
     """
     high = 2.0 * (rho + math.sqrt(2 * rho))
     epsilon = largest(lambda e: laplace_rho_up(Fraction(e)) <= rho, rho, high, close=1e-12)
-    distance = designed_distance(space, d_in)
+    distance = _designed(space, d_in)
     bits = _bits(space, float(distance) / epsilon, float(distance))
     rate = float_down(Fraction(epsilon) / _moved(space, bits, distance))
     return ClosedNoise("laplace", space, d_in, bits, rate)
@@ -282,11 +293,11 @@ def closed_measurement(
     :param d_out: what a release costs at ``noise.d_in``
     """
     space = noise.space
-    first, last = space.distance(noise.d_in), designed_distance(space, noise.d_in)
+    first, last = _length(space, noise.d_in), _designed(space, noise.d_in)
     kind = str(output_measure.type)
 
     def price(d_in: Any) -> Any:
-        distance = space.distance(d_in)
+        distance = _length(space, d_in)
         if distance == 0:
             return (0.0, 0.0) if isinstance(d_out, tuple) else 0.0
         if kind == "ZeroConcentratedDivergence":

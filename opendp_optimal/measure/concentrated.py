@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache, partial
 from typing import Any
 
 from opendp_optimal.certify.gaussian import pure_rho_up
 from opendp_optimal.checks import positive
 from opendp_optimal.exact.halving import largest
+from opendp_optimal.exact.numbers import float_up
 from opendp_optimal.known import expected_loss
 from opendp_optimal.losses.base import Loss
 from opendp_optimal.measure import dp
@@ -25,6 +28,7 @@ from opendp_optimal.measure.closed import (
     laplace_for_rho,
 )
 from opendp_optimal.measure.facts import Facts, record_text, remember
+from opendp_optimal.measure.guarantee import designed_distance, group
 from opendp_optimal.measure.release import make_direct, releaser
 from opendp_optimal.measure.space import space_of
 from opendp_optimal.measure.vector import VectorGuarantee
@@ -56,6 +60,7 @@ def concentrated_noise(
     output_measure: dp.Measure,
     pure: Callable[[Any], dp.Measurement],
     loss: Loss,
+    sized: Callable[[dp.Domain], dp.Measurement],
     only: str | None = None,
 ) -> dp.Measurement:
     """Make the measurement of least expected loss for a zCDP target.
@@ -67,10 +72,14 @@ def concentrated_noise(
     :param output_measure: zCDP, or approximate zCDP
     :param pure: makes a measurement from a table, for an epsilon or a pair
     :param loss: what to minimise
+    :param sized: makes the same measurement for another domain, of vectors of one length
     :param only: the kind of noise to take, one of :data:`KINDS`; the best of all by default
     """
     space = space_of(input_domain, input_metric)
     rho, delta = _target(d_out, output_measure)
+    exact = space.integer and space.norm in ("l1", "l2")  # as long as they like
+    if space.vector and space.size is None and not exact and only != "laplace":
+        return _by_length(input_domain, input_metric, d_in, d_out, output_measure, sized)
     candidates: list[tuple[float, Callable[[], dp.Measurement]]] = []
     refused: list[str] = []
 
@@ -122,6 +131,43 @@ def concentrated_noise(
     if not candidates:
         raise ValueError("; ".join(dict.fromkeys(refused)))
     return min(candidates, key=lambda candidate: candidate[0])[1]()
+
+
+def _by_length(
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    d_in: Any,
+    d_out: Any,
+    output_measure: dp.Measure,
+    sized: Callable[[dp.Domain], dp.Measurement],
+) -> dp.Measurement:
+    """Vectors of each length get a design of their own when the first of them is released."""
+    space = space_of(input_domain, input_metric)
+    rho, delta = _target(d_out, output_measure)
+    last = designed_distance(space, d_in)
+    element = input_domain.element_domain
+
+    @lru_cache(maxsize=256)
+    def of(size: int) -> dp.Measurement:
+        return sized(dp.vector_domain(element, size=size))
+
+    def price(d: Any) -> Any:
+        times = math.ceil(space.distance(d) / last)
+        # So many times the distance costs that number squared, of pure noise no more.
+        cost = float_up(Fraction(rho) * times**2)
+        if not isinstance(d_out, tuple):
+            return cost
+        return cost, (group(pure_epsilon(rho), delta, times)[1] if times else 0.0)
+
+    release = partial(_release, of)
+    made = make_measurement(
+        input_domain, input_metric, output_measure, release, price, TO=space.output_type
+    )
+    return remember(make_direct(made, space, release), Facts())
+
+
+def _release(of: Callable[[int], dp.Measurement], data: Any) -> Any:
+    return of(len(data))(data) if len(data) else data
 
 
 def _target(d_out: Any, output_measure: dp.Measure) -> tuple[float, float]:

@@ -32,11 +32,13 @@ class Facts:
     :param record: text that identifies it: its constructor and every parameter
     :param law: of the noise that a measurement adds
     :param event: what a release at a distance is; at None, at the distance of the design
+    :param answers: of a release of several answers, the law of the noise on each one's numbers
     """
 
     record: str | None = None
     law: Callable[[], Law | None] | None = None
     event: Callable[[Any], Event] | None = None
+    answers: Callable[[], tuple[Law, ...]] | None = None
 
 
 _known: dict[int, tuple[weakref.ref[Any], int, Facts]] = {}

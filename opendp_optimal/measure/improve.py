@@ -9,7 +9,7 @@ from opendp.combinators import make_chain_mt, make_chain_pm
 
 from opendp_optimal.losses.base import parse
 from opendp_optimal.measure import dp
-from opendp_optimal.measure.anatomy import constructor_of, law_of, spaces
+from opendp_optimal.measure.anatomy import CASTS, constructor_of, law_of, spaces
 from opendp_optimal.measure.facts import facts_of
 from opendp_optimal.measure.natives import NATIVE, remade
 from opendp_optimal.measure.noise import LossLike, make_optimal_noise
@@ -18,8 +18,17 @@ __all__ = ["improve"]
 
 log = logging.getLogger(__name__)
 
-_AROUND = ("make_approximate", "make_pureDP_to_zCDP", "make_population_amplification")
+_AROUND = (
+    "make_approximate",
+    "make_pureDP_to_zCDP",
+    "make_population_amplification",
+    "make_zCDP_to_approxDP",
+    "make_fixed_approxDP_to_approxDP",
+    "make_fix_delta",
+)
 """What goes around a measurement and asks its map at the same distance."""
+_CURVE = "make_fix_delta"
+"""States a curve at one delta: noise made for that pair of numbers may be better than any curve."""
 
 
 def improve(measurement: dp.Measurement, d_in: Any, *, loss: LossLike = "l1") -> dp.Measurement:
@@ -73,6 +82,11 @@ def _improved(part: dp.Measurement, d_in: Any, loss: LossLike) -> dp.Measurement
         return (
             part if inner is given["measurement0"] else make_chain_pm(given["postprocess1"], inner)
         )
+    if name == _CURVE:
+        target = part.map(d_in)
+        swapped = _swapped(given["measurement"], d_in, loss, target, spaces(part)[2])
+        if swapped is not None:
+            return swapped
     if name in _AROUND:
         inner = _improved(given["measurement"], d_in, loss)
         return (
@@ -88,19 +102,43 @@ def _improved(part: dp.Measurement, d_in: Any, loss: LossLike) -> dp.Measurement
     return part
 
 
+def _swapped(
+    part: dp.Measurement, d_in: Any, loss: LossLike, d_out: Any, measure: dp.Measure
+) -> dp.Measurement | None:
+    """A chain whose only noise is made for another price; None where that is not better."""
+    name, given = constructor_of(part)
+    if name == "make_chain_mt":
+        before = given["transformation0"]
+        inner = _swapped(given["measurement1"], before.map(d_in), loss, d_out, measure)
+        return None if inner is None else make_chain_mt(inner, before)
+    if name == "make_chain_pm":
+        inner = _swapped(given["measurement0"], d_in, loss, d_out, measure)
+        return None if inner is None else make_chain_pm(given["postprocess1"], inner)
+    if name in CASTS:
+        return _swapped(given["measurement"], d_in, loss, d_out, measure)
+    return _better(part, d_in, loss, d_out, measure) if name in NATIVE else None
+
+
 def _noise(part: dp.Measurement, d_in: Any, loss: LossLike) -> dp.Measurement:
     """OpenDP's own noise, or what is better."""
-    domain, metric, measure = spaces(part)
+    return _better(part, d_in, loss, part.map(d_in), spaces(part)[2]) or part
+
+
+def _better(
+    part: dp.Measurement, d_in: Any, loss: LossLike, d_out: Any, measure: dp.Measure
+) -> dp.Measurement | None:
+    """Noise that costs so much, if it has less expected loss than OpenDP's own."""
+    domain, metric, _ = spaces(part)
     try:
-        new = make_optimal_noise(
-            domain, metric, d_in, part.map(d_in), loss=loss, output_measure=measure
-        )
+        new = make_optimal_noise(domain, metric, d_in, d_out, loss=loss, output_measure=measure)
+        if getattr(getattr(new, "guarantee", None), "chosen", None) == "by length":
+            return new  # OpenDP's own noise is a candidate for each length
         old_loss = law_of(part, vectors=True).expected_loss(parse(loss))
         new_loss = law_of(new, vectors=True).expected_loss(parse(loss))
     except ValueError as error:
         log.info("unchanged: %s", error)
-        return part
+        return None
     if new_loss >= old_loss:
         log.info("unchanged: OpenDP's own noise has an expected loss of %.6g here", old_loss)
-        return part
+        return None
     return new

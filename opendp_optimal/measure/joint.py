@@ -160,7 +160,7 @@ def make_joint(
 
     asked = identity_of(steps)
     record = None if asked is None else record_text("make_joint", asked, d_in, d_out, *weighed)
-    return remember(made, Facts(record, None, event))
+    return remember(made, Facts(record, None, event, guarantee.laws if fixed else None))
 
 
 def make_joint_coordinates(

@@ -8,12 +8,13 @@ integers, and noise in a norm hides it. Candidates are
   of one radius, and the staircase of that radius is private in every norm;
 * the l2 norm of all numbers, with a delta exp(-c r - k r^2), and Laplace noise on their l1 norm;
 * Gaussian noise, under zCDP;
-* for each answer noise of its own, with the best split of the budget.
+* for each answer noise of its own, with the best split of the budget; for one number a table.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -23,14 +24,18 @@ import numpy as np
 from opendp_optimal.arrays import Integers
 from opendp_optimal.budget.events import Profile
 from opendp_optimal.budget.theorems import laplace_delta
-from opendp_optimal.errors import SolverError
+from opendp_optimal.errors import GapWarning, SolverError
 from opendp_optimal.exact.numbers import exp_down, exp_up, float_down, float_up
-from opendp_optimal.known import Geometric
+from opendp_optimal.known import Gaussian, Geometric, Laplace, Law
 from opendp_optimal.known.radial import best_staircase, coordinate_factor
 from opendp_optimal.measure.space import Space
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
+from opendp_optimal.problem.radial import LARGEST_SENSITIVITY
 from opendp_optimal.sample.integers import gaussian_integers, laplace_integers
+from opendp_optimal.search.noise import solve
 from opendp_optimal.search.radial import solve_radial
+from opendp_optimal.search.sizing import integer_sensitivity
+from opendp_optimal.table.noise import NoiseTable
 from opendp_optimal.table.radial import RadialTable
 
 __all__ = [
@@ -43,6 +48,8 @@ _STEPS = 1 << 27
 _LARGEST_EPSILON = 60.0
 GAUSSIAN = "Gaussian noise"
 LAPLACE = "Laplace noise"
+_CLOSE = 0.01
+"""The certified gap of tables for one number."""
 _WORTH_TRYING = 4.0
 """How much better a split may be than it looks with pure noise."""
 
@@ -96,7 +103,7 @@ class Block:
     :param reach: how far all answers together move, in the norm of the noise, in grid steps
     :param name: which noise it is
     :param losses: the mean square of each answer's error, over the square of its move
-    :param table: radial noise; None for Laplace or Gaussian noise
+    :param table: of radial noise, or of noise for one number; None for Laplace or Gaussian noise
     :param own: whether each answer has a ball in its own norm
     :param rate: of Laplace noise, or of Gaussian noise
     """
@@ -106,9 +113,28 @@ class Block:
     reach: int
     name: str
     losses: tuple[float, ...]
-    table: RadialTable | None = None
+    table: RadialTable | NoiseTable | None = None
     own: bool = False
     rate: float = 0.0
+
+    def laws(self) -> list[Law]:
+        """The law of the noise on each number of each answer, in the units of the answers."""
+        found: list[Law] = []
+        for part in self.parts:
+            unit = float(part.distance / self.steps)
+            if isinstance(self.table, NoiseTable):
+                law: Law = self.table.law(self.reach * unit)
+            elif self.table is not None:
+                kept = (part.norm, part.size) if self.own else None
+                law = self.table.coordinate(self.reach * unit, kept)
+            elif self.name == GAUSSIAN:
+                law = Gaussian(math.sqrt(0.5 / self.rate) * unit)
+            else:
+                law = (
+                    Geometric(self.rate) if _one_whole_move((part,)) else Laplace(self.rate / unit)
+                )
+            found.append(law)
+        return found
 
     def draw(self) -> Integers:
         """The noise of one release, in grid steps."""
@@ -116,6 +142,8 @@ class Block:
         if self.table is None:
             draw = gaussian_integers if self.name == GAUSSIAN else laplace_integers
             return draw(self.rate, size)
+        if isinstance(self.table, NoiseTable):
+            return np.asarray(self.table.draw(1, self.reach // self.table.cells))
         if self.own:
             balls = [(part.norm, part.size) for part in self.parts]
             drawn: Integers = self.table.draw_parts(balls, 1, self.reach)[0]
@@ -154,9 +182,13 @@ class JointGuarantee:
         return [block.steps for block in self.blocks for _ in block.parts]
 
     @property
-    def table(self) -> RadialTable | None:
+    def table(self) -> RadialTable | NoiseTable | None:
         """The table that is drawn from, where there is one for all answers."""
         return self.blocks[0].table if len(self.blocks) == 1 else None
+
+    def laws(self) -> tuple[Law, ...]:
+        """The law of the noise on each number of each answer, before it is rounded."""
+        return tuple(law for block in self.blocks for law in block.laws())
 
     def draw(self) -> Integers:
         """The noise of one release, in grid steps of each answer."""
@@ -225,59 +257,127 @@ def _weighed(blocks: list[Block], weights: list[float]) -> float:
 
 def _blocks(parts: tuple[Part, ...], epsilon: float, delta: float, cache: bool) -> list[Block]:
     """Noise for all answers together, of each kind."""
-    size = sum(part.size for part in parts)
-    found = [_laplace(parts, epsilon)]
     bounded, small = min(epsilon, MAX_EPSILON), delta if delta >= MIN_DELTA else 0.0
-    if all(RadialTable.can_draw(part.norm, part.size) for part in parts):
-        try:
-            table = solve_radial(bounded, 0.0, size, norm="linf", loss="l2", cache=cache)
-        except (SolverError, ValueError):
-            pass
-        else:
-            found.append(_own(parts, size, table))
+    return [
+        _laplace(parts, epsilon),
+        *_single(parts, bounded, small, cache),
+        *_whole(parts, bounded, cache),
+        *_own(parts, bounded, cache),
+        *_round(parts, bounded, small, cache),
+    ]
+
+
+def _solved(epsilon: float, delta: float, size: int, **asked: Any) -> RadialTable | None:
+    """A table for the squared error, where there is one."""
     try:
-        table = solve_radial(bounded, small, size, loss="l2", bound=False, cache=cache)
+        return solve_radial(epsilon, delta, size, loss="l2", bound=False, **asked)
     except (SolverError, ValueError):
-        return found
-    steps, lattice = _grid(table)
-    # Rounding to the grid moves each number by up to a step more.
-    square = sum(part.square for part in parts)
-    reach = math.isqrt(steps * steps * square) + 1 + math.isqrt(size) + 1
-    reach = -(-reach // lattice) * lattice
-    each = table.upper * (reach / steps) ** 2 / size
-    losses = tuple(each * part.size for part in parts)
-    found.append(Block(parts, steps, reach, f"{table.shape} in the l2 norm", losses, table))
-    return found
+        return None
+
+
+def _stated(parts: tuple[Part, ...], losses: list[float]) -> tuple[float, ...]:
+    """Mean squares of real noise, with what rounding adds where an answer is of integers."""
+    return tuple(
+        loss + (part.size / 12 / float(part.distance) ** 2 if part.space.integer else 0.0)
+        for part, loss in zip(parts, losses, strict=True)
+    )
+
+
+def _single(parts: tuple[Part, ...], epsilon: float, delta: float, cache: bool) -> list[Block]:
+    """A table for the one number that is asked for."""
+    part = parts[0]
+    if len(parts) > 1 or part.space.vector:
+        return []
+    whole = integer_sensitivity(epsilon, part.distance) if part.space.integer else None
+    if whole is not None and whole != part.distance:
+        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GapWarning)
+        table = solve(epsilon, delta, loss="l2", integer_sensitivity=whole, gap=_CLOSE, cache=cache)
+    if whole is not None:
+        return [Block(parts, whole, whole, "table of integers", (table.upper / whole**2,), table)]
+    reach = (-(-_STEPS // table.cells) | 1) * table.cells  # tables draw an odd number to a cell
+    steps = reach - part.rounding
+    losses = _stated(parts, [table.upper * (reach / steps) ** 2])
+    return [Block(parts, steps, reach, "table of reals", losses, table)]
+
+
+def _whole(parts: tuple[Part, ...], epsilon: float, cache: bool) -> list[Block]:
+    """Whole numbers from a box of integers, where all answers are integers that move as far."""
+    whole, size = _one_whole_move(parts), sum(part.size for part in parts)
+    if not whole or any(part.norm != "linf" for part in parts):
+        return []
+    table = _solved(epsilon, 0.0, size, norm="linf", integer_sensitivity=whole, cache=cache)
+    if table is None:
+        return []
+    losses = tuple(table.upper / size * part.size / whole**2 for part in parts)
+    return [Block(parts, whole, whole, "staircase of integers", losses, table)]
 
 
 def _grid(table: RadialTable) -> tuple[int, int]:
-    """Steps in each answer's move, and what a reach must be a multiple of."""
+    """Grid steps in all answers' move, and what a reach must be a multiple of."""
     lattice = getattr(table.law, "step", 1)
-    return max(_STEPS, table.least_grid, lattice << 16), lattice
+    wanted = max(_STEPS, table.least_grid, lattice << 16)
+    return min(wanted, table.most_grid - lattice - (1 << 12)), lattice
 
 
-def _own(parts: tuple[Part, ...], size: int, table: RadialTable) -> Block:
+def _own(parts: tuple[Part, ...], epsilon: float, cache: bool) -> list[Block]:
     """A ball in which each answer keeps its own norm: only its dimension counts for the radius."""
+    size = sum(part.size for part in parts)
+    table = _solved(epsilon, 0.0, size, norm="linf", cache=cache)
+    if table is None or not all(RadialTable.can_draw(p.norm, p.size) for p in parts):
+        return []
     steps, lattice = _grid(table)
     reach = steps + max(part.rounding for part in parts)
     reach = -(-reach // lattice) * lattice
+    if reach > table.most_grid:
+        return []
     square = 3 * table.upper / size * (reach / steps) ** 2
     norms = {part.norm for part in parts}
     name = f"{table.shape} in the {norms.pop()} norm" if len(norms) == 1 else ""
     name = name or f"{table.shape} in the norm of each answer"
-    losses = tuple(square * part.spread for part in parts)
-    return Block(parts, steps, reach, name, losses, table, own=True)
+    losses = _stated(parts, [square * part.spread for part in parts])
+    return [Block(parts, steps, reach, name, losses, table, own=True)]
+
+
+def _round(parts: tuple[Part, ...], epsilon: float, delta: float, cache: bool) -> list[Block]:
+    """Noise in the l2 norm of all numbers."""
+    size, square = sum(part.size for part in parts), sum(part.square for part in parts)
+    table = _solved(epsilon, delta, size, cache=cache)
+    if table is None:
+        return []
+    wanted, lattice = _grid(table)
+    steps = math.isqrt(wanted * wanted // square)
+    # Rounding to the grid moves each number by up to a step more.
+    reach = max(math.isqrt(steps * steps * square) + 1 + math.isqrt(size) + 1, table.least_grid)
+    reach = -(-reach // lattice) * lattice
+    if reach > table.most_grid:
+        return []
+    each = table.upper * (reach / steps) ** 2 / size
+    losses = _stated(parts, [each * part.size for part in parts])
+    return [Block(parts, steps, reach, f"{table.shape} in the l2 norm", losses, table)]
 
 
 def _laplace(parts: tuple[Part, ...], epsilon: float) -> Block:
     size = sum(part.size for part in parts)
     total = sum((part.total for part in parts), Fraction(0))
-    steps = 1 << max(12, math.ceil(math.log2(2.0**24 * epsilon / total)))
-    reach = math.ceil(steps * total) + size
+    whole = _one_whole_move(parts)
+    steps = whole or 1 << max(12, math.ceil(math.log2(2.0**24 * epsilon / total)))
+    reach = math.ceil(steps * total) + (0 if whole else size)
     rate = float_down(Fraction(epsilon) / reach)
     square = Geometric(rate).moment(2) / steps**2
-    losses = tuple(square * part.size for part in parts)
-    return Block(parts, steps, reach, LAPLACE, losses, rate=rate)
+    losses = [square * part.size for part in parts]
+    stated = tuple(losses) if whole else _stated(parts, losses)
+    return Block(parts, steps, reach, LAPLACE, stated, rate=rate)
+
+
+def _one_whole_move(parts: tuple[Part, ...]) -> int:
+    """How far all answers move, where they are integers that move as far: then no grid is finer."""
+    moves = {part.distance for part in parts}
+    moved = moves.pop()
+    if moves or moved.denominator > 1 or not all(part.space.integer for part in parts):
+        return 0
+    return int(moved) if moved <= LARGEST_SENSITIVITY else 0
 
 
 def _gaussian(parts: tuple[Part, ...], rho: float) -> Block:
@@ -287,7 +387,7 @@ def _gaussian(parts: tuple[Part, ...], rho: float) -> Block:
     reach = math.isqrt(steps * steps * square) + 1 + math.isqrt(size) + 1
     rate = float_down(Fraction(rho) / reach**2)
     each = 0.5 / rate / steps**2
-    losses = tuple(each * part.size for part in parts)
+    losses = _stated(parts, [each * part.size for part in parts])
     return Block(parts, steps, reach, GAUSSIAN, losses, rate=rate)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import Any
 
+from opendp_optimal.errors import GapWarning
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import (
@@ -15,7 +17,7 @@ from opendp_optimal.measure._opendp import (
     new_profile,
     require_features,
 )
-from opendp_optimal.measure.anatomy import spaces
+from opendp_optimal.measure.anatomy import price_of
 from opendp_optimal.measure.concentrated import KINDS, concentrated_noise
 from opendp_optimal.measure.facts import Facts, digest_of, record_text, remember
 from opendp_optimal.measure.guarantee import (
@@ -29,7 +31,7 @@ from opendp_optimal.measure.space import Space, space_of
 from opendp_optimal.measure.vector import VectorGuarantee, vector_guarantee
 from opendp_optimal.measure.waiting import defer, to_then
 from opendp_optimal.search import noise as engine
-from opendp_optimal.search.sizing import integer_sensitivity
+from opendp_optimal.search.sizing import integer_sensitivity, whole_numbers_matter
 from opendp_optimal.table import NoiseTable
 
 __all__ = [
@@ -42,6 +44,8 @@ __all__ = [
 ]
 
 LossLike = str | Loss | Callable[[float], float]
+_BETTER = 0.99
+"""Integer noise of a large sensitivity is used where it has less than this part of the loss."""
 
 
 def make_optimal_noise(
@@ -113,7 +117,7 @@ def make_optimal_noise(
     if (d_out is None) == (like is None):
         raise ValueError(f"give one of d_out ({d_out!r}) and like ({like!r})")
     if like is not None:
-        d_out, output_measure = _price_of(like, input_domain, input_metric, d_in, output_measure)
+        d_out, output_measure = price_of(like, input_domain, input_metric, d_in, output_measure)
     kind = "" if output_measure is None else str(output_measure.type)
     if kind.endswith(("ZeroConcentratedDivergence", "ZeroConcentratedDivergence>")):
         if profile:
@@ -133,6 +137,14 @@ def make_optimal_noise(
                 cache=cache,
             ),
             parse(loss),
+            lambda domain: make_optimal_noise(
+                *(domain, input_metric, d_in, d_out),
+                loss=loss,
+                gap=gap,
+                changed=changed,
+                cache=cache,
+                output_measure=output_measure,
+            ),
         )
     if kind and kind != (
         "Approximate<MaxDivergence>" if isinstance(d_out, tuple) else "MaxDivergence"
@@ -230,28 +242,11 @@ def make_concentrated_noise(
             input_domain, input_metric, d_in, pure, loss=loss, gap=gap, cache=cache
         ),
         parse(loss),
+        lambda domain: make_concentrated_noise(
+            domain, input_metric, d_in, d_out, kind, loss=loss, gap=gap, cache=cache
+        ),
         only=kind,
     )
-
-
-def _price_of(
-    like: Any,
-    input_domain: dp.Domain,
-    input_metric: dp.Metric,
-    d_in: Any,
-    output_measure: dp.Measure | None,
-) -> tuple[Any, dp.Measure]:
-    """What OpenDP's own noise costs at a distance, and in which measure of privacy."""
-    try:
-        native = (input_domain, input_metric) >> like
-    except TypeError:
-        native = None
-    if not isinstance(native, dp.Measurement):
-        raise ValueError(f"like ({like!r}) must be a then_ function of noise, with its scale")
-    measure = spaces(native)[2]
-    if output_measure not in (None, measure):
-        raise ValueError(f"output_measure ({output_measure}) must be that of like ({measure})")
-    return native.map(d_in), measure
 
 
 def noise_measurement(
@@ -389,9 +384,19 @@ def _real(value: Any) -> bool:
 
 
 def _table(space: Space, design: Design, loss: LossLike, gap: float, cache: bool) -> NoiseTable:
-    whole = integer_sensitivity(design.epsilon, design.sensitivity) if space.integer else None
+    epsilon, delta, moved = design.epsilon, design.delta, int(design.sensitivity)
+    whole = integer_sensitivity(epsilon, moved) if space.integer else None
     ask = solved_once if isinstance(loss, Hashable) else solved_once.__wrapped__
-    return ask(design.epsilon, design.delta, loss, whole, gap, cache)
+    table = ask(epsilon, delta, loss, whole, gap, cache)
+    power = table.loss.power
+    if not space.integer or whole or not power:
+        return table
+    if not whole_numbers_matter(table.problem, table.lower, moved):
+        return table
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GapWarning)  # what real noise has beneath it says more
+        other = ask(epsilon, delta, loss, moved, gap, cache)
+    return other if other.upper < _BETTER * table.upper * moved**power else table
 
 
 @lru_cache(maxsize=256)

@@ -93,7 +93,13 @@ class VectorGuarantee:
             return 0.0, 0.0
         if distance <= self.distance:
             return self._within(distance)
+        noise = self.only
+        if noise is not None and noise.table is None:
+            return float_up(Fraction(noise.rate) * noise.moved(self.space, distance)), 0.0
         groups = math.ceil(distance / self.distance)
+        if noise is None and self.space.integer and self.space.norm == "l2":
+            # On the way there may be no integers: then so many single steps at a time.
+            groups = math.ceil(Fraction(math.floor(distance**2), math.floor(self.distance)))
         epsilon = float_up(groups * Fraction(self.epsilon))
         if self.delta == 0:
             return epsilon, 0.0
@@ -108,7 +114,7 @@ class VectorGuarantee:
         noise = self.only
         if noise is None or noise.table is not None or distance == self.distance:
             return self.epsilon, self.delta
-        moved = noise.share(self.space, distance) * noise.reach
+        moved = noise.moved(self.space, distance)
         return min(self.epsilon, float_up(Fraction(noise.rate) * moved)), 0.0
 
     def curve(self, d_in: Any) -> Callable[[float], float]:

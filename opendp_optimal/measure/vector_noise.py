@@ -24,7 +24,6 @@ from opendp_optimal.known import DiscreteGaussian, Geometric, Laplace, Law, Tabu
 from opendp_optimal.measure.release import Grid
 from opendp_optimal.measure.space import Space
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
-from opendp_optimal.sample.balls import LARGEST_RADIUS
 from opendp_optimal.sample.integers import laplace_integers
 from opendp_optimal.search.radial import solve_radial
 from opendp_optimal.table.radial import RadialTable
@@ -106,8 +105,11 @@ class VectorNoise:
 
     def share(self, space: Space, distance: Fraction) -> Fraction:
         """A distance between vectors of a space as a part of what the noise hides."""
-        moved = _grid_reach(space, self.size, distance, self.grid.bits, self.norm)
-        return min(Fraction(1), Fraction(moved, self.reach))
+        return min(Fraction(1), Fraction(self.moved(space, distance), self.reach))
+
+    def moved(self, space: Space, distance: Fraction) -> int:
+        """How far a distance between vectors of a space is in the noise's norm, in grid steps."""
+        return _grid_reach(space, self.size, distance, self.grid.bits, self.norm)
 
 
 def pure_delta(pure: Fraction, epsilon: float) -> float:
@@ -161,15 +163,14 @@ def _radial(space: Space, size: int, distance: Fraction, table: RadialTable) -> 
         return VectorNoise(_name(table), size, Grid(0, 0, 1, reach), reach, table.upper, table)
     lattice = getattr(table.law, "step", 1)
     least = max(table.least_grid, lattice * _SPARE if lattice > 1 else 0)
-    bits = _bits(distance, least)
-    if space.integer and _fits(table, _grid_reach(space, size, distance, max(bits, 0), table.norm)):
-        bits = max(bits, 0)
+    across = space.norm == "linf" and table.norm == "l2"
+    bits = _bits(_root_up(distance, size) if across else distance, least)
+    if space.integer and bits < 0:
+        exact = _grid_reach(space, size, distance, 0, table.norm)
+        bits = 0 if exact <= table.most_grid - lattice else bits
     reach = _grid_reach(space, size, distance, bits, table.norm)
-    while not space.integer and not _fits(table, reach) and reach >= 2 * least:
-        bits -= 1  # moves are longer in the norm of the noise: a coarser grid will do
-        reach = _grid_reach(space, size, distance, bits, table.norm)
     reach = -(-reach // lattice) * lattice
-    if not _fits(table, reach):
+    if not table.least_grid <= reach <= table.most_grid:
         return None
     unit = float(Fraction(reach) / Fraction(2) ** bits)
     power = table.problem.power
@@ -177,12 +178,6 @@ def _radial(space: Space, size: int, distance: Fraction, table: RadialTable) -> 
     if space.integer:
         expected = _rounded_loss(expected, size, power)
     return VectorNoise(_name(table), size, Grid(bits, 0, 1, reach), reach, expected, table)
-
-
-def _fits(table: RadialTable, reach: int) -> bool:
-    """Whether radii stay where they can be drawn."""
-    far = 4.0 * (table.size + 8 * math.sqrt(table.size) + 40) / table.epsilon + 4
-    return reach <= 1 << 42 and reach * far < LARGEST_RADIUS and table.can_draw_at(reach)
 
 
 def _rounded_loss(expected: float, size: int, power: int) -> float:

@@ -12,6 +12,8 @@ from opendp_optimal.problem.base import Problem
 
 MIN_EPSILON, MAX_EPSILON = 1e-4, 32.0
 MIN_DELTA = 1e-14
+LARGEST_WHOLE = 4096
+"""The largest sensitivity of integer noise."""
 _REMEMBERED = 8
 """Costs that are not computed again, at most."""
 
@@ -57,10 +59,10 @@ class NoiseProblem(Problem):
         object.__setattr__(self, "delta", delta)
         if self.integer_sensitivity is not None:
             n = finite("integer_sensitivity", self.integer_sensitivity)
-            if not (1 <= n <= 4096 and n == int(n)):
+            if not (1 <= n <= LARGEST_WHOLE and n == int(n)):
                 raise ValueError(
                     f"integer_sensitivity ({self.integer_sensitivity}) must be an integer "
-                    "in [1, 4096]"
+                    f"in [1, {LARGEST_WHOLE}]"
                 )
             object.__setattr__(self, "integer_sensitivity", int(n))
         if not isinstance(self.loss, Loss):

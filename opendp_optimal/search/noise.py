@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from functools import partial
@@ -34,6 +35,8 @@ from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
 
 _ATTEMPTS = 6
+_COARSE = 0.1
+"""A gap that is good where no lattice as fine as was wanted could be solved."""
 _OWN, _SLOWER = ("auto", "interior"), 50
 """Methods that use the interior-point method, and how much longer others take."""
 _LONGEST, _LONGEST_SAMPLED = 750_000, 150_000
@@ -146,6 +149,7 @@ def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
             return closed
     fixed = problem.integer_sensitivity or options.cells
     count, limit = (fixed, fixed) if fixed else cell_range(problem, gap, options.seconds)
+    first = count
     best: NoiseTable | None = None
     failure: Exception | None = None
     last, before, found = (0, 0), best, best
@@ -174,11 +178,31 @@ def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
         wanted = margin * count * math.sqrt(min(found.gap, 4.0) / gap) if found else 2.0 * count
         wanted = max(wanted, 1.05 * count)
         count = min(limit, max(count + 1, math.ceil(wanted)))
-    if best is None or not fixed:
+    if not fixed and (best is None or best.lower <= 0):
+        best = _coarser(problem, best, first, options, work)
+    if best is None or options.cells is None:
         progress("closed form")
         best = with_closed_form(problem, best)
     if best is None:
         raise _no_table(problem, failure)
+    return best
+
+
+def _coarser(
+    problem: NoiseProblem, best: NoiseTable | None, count: int, options: SearchOptions, work: Work
+) -> NoiseTable | None:
+    """A table of coarser lattices, which prove less, but more than nothing."""
+    while count >= 2 and (best is None or best.gap > _COARSE):
+        count //= 2
+        needed, proofs = map(float, seconds(problem, count))
+        if needed > work.left:
+            continue
+        options.progress(f"{count} cells per sensitivity")
+        work.spend(proofs)
+        with contextlib.suppress(SolverError, CertificateError):
+            lattices = aligned(problem, count)
+            found = _attempt(problem, *lattices, options.method, options.gap, work)
+            best = _better(best, found)
     return best
 
 

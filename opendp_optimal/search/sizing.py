@@ -13,7 +13,7 @@ import numpy as np
 from opendp_optimal.arrays import Floats, Indices
 from opendp_optimal.losses import sampled
 from opendp_optimal.model.work import step_seconds
-from opendp_optimal.problem.noise import NoiseProblem
+from opendp_optimal.problem.noise import LARGEST_WHOLE, NoiseProblem
 
 _SMALL_SENSITIVITY = 64
 _LONG_NOISE = 200
@@ -21,6 +21,7 @@ _LONG_NOISE = 200
 
 There the noise is so long that whole numbers make no difference (the sum is rounded at the end).
 """
+_NO_DIFFERENCE = 1e-3
 _MOST_TERMS = 300_000
 _STEPS = 50
 """Of the interior-point method, more or less."""
@@ -45,6 +46,25 @@ def integer_sensitivity(epsilon: float, sensitivity: Fraction | float) -> int | 
     whole = int(sensitivity)
     short = epsilon * _LONG_NOISE >= whole and whole <= _SMALL_SENSITIVITY
     return whole if whole == 1 or short else None
+
+
+def whole_numbers_matter(problem: NoiseProblem, lower: float, whole: int) -> bool:
+    """Whether noise of whole numbers may have less loss than real noise, by more than one in 1,000.
+
+    Integer noise plus a number even on a unit is real noise, as private. Its squared error is
+    larger by 1/12, its absolute error by a quarter of the chance of 0: which is at most
+    e^epsilon times that of each of the 2 n integers within a move, and delta.
+
+    :param problem: of real noise
+    :param lower: a bound below its loss, at sensitivity 1
+    :param whole: the sensitivity n of the integers
+    """
+    growth = math.exp(problem.epsilon)
+    gained = 1 / 12
+    if problem.loss.power == 1:
+        gained = (growth + 2 * whole * problem.delta) / (2 * whole + growth) / 4
+    least = lower * float(whole) ** problem.loss.power
+    return whole <= LARGEST_WHOLE and gained > _NO_DIFFERENCE * least
 
 
 def cell_range(problem: NoiseProblem, gap: float, most_seconds: float) -> tuple[int, int]:

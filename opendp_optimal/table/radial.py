@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from opendp_optimal.known.gaussian import Gaussian as GaussianLaw
 from opendp_optimal.known.law import Law
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.problem.radial import RadialProblem
-from opendp_optimal.sample.balls import LONGEST, ball_points
+from opendp_optimal.sample.balls import LARGEST_RADIUS, LONGEST, ball_points
 from opendp_optimal.sample.integers import gaussian_integers, smallest_rate
 from opendp_optimal.sample.radial import DecayRadii, ListedRadii, radial_vectors
 from opendp_optimal.table.base import Table, proving
@@ -136,17 +136,18 @@ class RadialTable(Table):
             raise ValueError(f"loss ({loss!r}) must be l1 or l2 for vectors")
         return float_up(self._exact_loss(int(parsed.power)))
 
-    def coordinate(self, unit: float = 1.0) -> Law:
+    def coordinate(self, unit: float = 1.0, part: tuple[str, int] | None = None) -> Law:
         """The law of one number of a vector. Except for Gaussian noise, the others depend on it.
 
         :param unit: the sensitivity, for real tables
+        :param part: norm and length of the part that the number is in, for :meth:`draw_parts`
         """
-        law = self.law
+        law, (norm, size) = self.law, part or (self.norm, self.size)
         if isinstance(law, Decay):
             if law.c == 0:
                 return GaussianLaw(unit / math.sqrt(2 * law.k))
             radii, weights = decay_radii(law.c, law.k, self.size)
-            return coordinate_law(self.norm, self.size, radii, weights, unit, whole=False)
+            return coordinate_law(norm, size, radii, weights, unit, whole=False)
         stay = 1 - law.again / 2.0**62
         # What lies beyond the list is far below all else: every so many of its balls stand for it.
         beyond = np.unique(np.geomspace(1, 40 / stay, 200).astype(np.int64)) - 1
@@ -155,12 +156,36 @@ class RadialTable(Table):
         weights = np.concatenate([law.weights, law.tail * -np.diff(rest, append=0.0)])
         whole = self.kind == "integer"
         radii = (law.first + balls * float(law.step)) / (1 if whole else law.step)
-        return coordinate_law(self.norm, self.size, radii, weights, unit, whole=whole)
+        return coordinate_law(norm, size, radii, weights, unit, whole=whole)
 
     @property
     def least_grid(self) -> int:
         """Grid steps that a sensitivity must have at least, for real noise."""
         return self.law.fine if isinstance(self.law, Decay) else self.law.step * UNIT_STEPS
+
+    @cached_property
+    def most_grid(self) -> int:
+        """Grid steps that a sensitivity may have at most, for real noise: it must be drawn."""
+        law, largest = self.law, 1 << 42
+        if isinstance(law, Staircase) or law.c > 0:
+            far = 4.0 * (self.size + 8 * math.sqrt(self.size) + 40) / self.epsilon + 4
+            largest = min(largest, int((LARGEST_RADIUS - 1) / far))
+        if isinstance(law, Decay) and law.c == 0:
+            largest = min(largest, int(math.sqrt(law.k / smallest_rate(pure=False))) - 1)
+        elif isinstance(law, Decay):
+            rate = _decaying(self.size, law, law.fine).rate
+            largest = min(largest, int(0.99 * law.fine * rate / smallest_rate(pure=True)))
+        return largest
+
+    def quantile(self, p: float) -> float:
+        """The least x that each number of the noise exceeds with a chance of at most ``1 - p``.
+
+        At sensitivity 1 for real tables, in units for integer tables.
+
+        :param p: in (0, 1)
+        """
+        found = self.coordinate().quantile(p)
+        return float(math.ceil(found - 1e-9)) if self.kind == "integer" else found
 
     def delta_at(self, epsilon: float, shift: float | Fraction | None = None) -> float:
         """The privacy profile: a delta that is enough for this epsilon, rounded up.
@@ -224,8 +249,8 @@ class RadialTable(Table):
 
     def _steps(self, reach: int | None) -> int:
         steps = self.least_grid if reach is None else reach
-        if not self.least_grid <= steps <= 1 << 42:
-            raise ValueError(f"reach ({reach}) must be in [{self.least_grid}, 2^42]")
+        if not self.least_grid <= steps <= self.most_grid:
+            raise ValueError(f"reach ({reach}) must be in [{self.least_grid}, {self.most_grid}]")
         return steps
 
     def _radii(self, reach: int | None) -> Callable[..., Integers]:
@@ -256,18 +281,6 @@ class RadialTable(Table):
         blank = RadialTable(problem, law, math.inf, 0.0, prices)
         upper, lower = blank._proved()
         return replace(blank, upper=upper, lower=lower)
-
-    def can_draw_at(self, reach: int) -> bool:
-        """Whether there are rates small enough to draw noise with so many grid steps.
-
-        :param reach: grid steps in a sensitivity
-        """
-        law = self.law
-        if not isinstance(law, Decay):
-            return True
-        if law.c == 0:
-            return law.k / reach**2 >= smallest_rate(pure=False)
-        return _decaying(self.size, law, reach).rate >= smallest_rate(pure=True)
 
     @staticmethod
     def can_draw(norm: str, size: int) -> bool:

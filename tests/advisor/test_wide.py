@@ -146,3 +146,9 @@ def test_command(capsys) -> None:
     assert run(["advise", "1", "--queries", "5", "--loss", "l2"]) == 0
     assert "make_joint(transformations, d_in, d_out=1.0)" in capsys.readouterr().out
     assert run(["advise", "1", "1e-6", "--rho", "2"]) == 2
+
+
+def test_long_vectors_are_tables() -> None:
+    for size, told in ((10, False), (1000, True)):
+        remarks = [r.text for r in advise(1.0, 1e-6, size=size, norm="l1").remarks]
+        assert any("posterior(released, noise)" in text for text in remarks) == told

@@ -192,7 +192,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "tests/advisor/test_bounds.py::test_a_million_releases",
     ),
     "optimal_channel of 200 x 200 takes 48 s, silent": (
-        "plugins/bayes/tests/test_optimal.py::test_two_hundred_answers_are_solved_with_progress",
+        "plugins/bayes/tests/test_optimal.py::test_many_answers_are_solved_with_progress",
     ),
     "monotone noise for pinball takes 32 s": (
         "tests/search/test_work.py::test_monotone_noise_for_an_uneven_loss_jumps_at_zero",

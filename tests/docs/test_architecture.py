@@ -20,6 +20,22 @@ def test_the_picture_is_current() -> None:
     assert page == picture.with_picture(page), "run: make reference"
 
 
+def test_every_room_is_in_the_picture() -> None:
+    found = picture.rooms()
+    assert {room for arrow in picture.arrows(found) for room in arrow} == set(found)
+
+
+def test_nobody_asks_a_loss_for_its_name() -> None:
+    wheels = [*CORE.rglob("*.py"), *ROOT.glob("plugins/*/opendp_optimal_*/**/*.py")]
+    for path in wheels:
+        if path.parent.name == "losses":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+            asked = [ast.unparse(side) for side in sides]
+            assert not any(side.endswith("loss.name") for side in asked), (path, node.lineno)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_named_files_exist(page: Path) -> None:
     roots = [ROOT, CORE, page.parent, *ROOT.glob("plugins/*"), *ROOT.glob("plugins/*/opendp_*")]

@@ -50,12 +50,12 @@ class Asked:
         """In the type of the data."""
         return int(self.d_in) if self.integer else self.d_in
 
-    def made(self) -> dp.Measurement:
-        """What answers it."""
+    def made(self, *, sized: bool = True) -> dp.Measurement:
+        """What answers it; for vectors whose length the domain tells, or does not."""
         kind = int if self.integer else float
         domain: Any = dp.atom_domain(T=int) if self.integer else dp.atom_domain(T=float, nan=False)
         if self.size is not None:
-            domain = dp.vector_domain(domain, size=self.size)
+            domain = dp.vector_domain(domain, size=self.size if sized else None)
         metric = getattr(dp, f"{self.norm}_distance")(T=kind)
         d_out = (self.main, self.delta) if "approximate" in self.measure else self.main
         with warnings.catch_warnings():
@@ -123,12 +123,16 @@ def asked(seed: int) -> Asked:
 
 
 def holds(request: Asked) -> tuple[float, float]:
-    """Ask; return the loss and that of the best of OpenDP."""
+    """Ask and release; return the loss and that of the best of OpenDP."""
     meas = request.made()
-    price = meas.map(request.distance)
-    main, delta = price if isinstance(price, tuple) else (price, 0.0)
-    assert main <= request.main
-    assert delta <= request.delta
+    zero = 0 if request.integer else 0.0
+    for each in (meas, request.made(sized=False)) if request.size else (meas,):
+        price = each.map(request.distance)
+        main, delta = price if isinstance(price, tuple) else (price, 0.0)
+        assert main <= request.main
+        assert delta <= request.delta
+        released = each([zero] * request.size if request.size else zero)
+        assert request.size is None or len(released) == request.size
     guarantee = getattr(meas, "guarantee", None)
     if isinstance(guarantee, VectorGuarantee):
         assert guarantee.expected_loss is not None

@@ -9,8 +9,10 @@ import pytest
 from opendp_optimal import (
     accuracy,
     advise,
+    joint,
     make_optimal_noise,
     solve,
+    solve_radial,
     summarize,
     then_optimal_noise,
 )
@@ -92,3 +94,44 @@ def test_quantiles_and_pictures_of_tables() -> None:
     advice = advise(epsilon=1.0, delta=1e-6)
     assert len(repr(advice)) < 200
     assert advice.best.name in advice._repr_html_()
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+@pytest.mark.parametrize("d_out", [2.0, (0.5, 1e-3), (0.01, 1e-6)])
+@pytest.mark.parametrize("kind", [float, int])
+def test_each_number_of_a_vector(norm: str, d_out: object, kind: type) -> None:
+    atom = dp.atom_domain(T=float, nan=False) if kind is float else dp.atom_domain(T=int)
+    metric = getattr(dp, f"{norm}_distance")(T=kind)
+    meas = make_optimal_noise(dp.vector_domain(atom, size=4), metric, kind(3), d_out)
+    drawn = np.abs([meas([kind(0)] * 4) for _ in range(2500)])
+    for alpha in (0.5, 0.05):
+        far = accuracy(meas, alpha)
+        assert (drawn > far).mean() < alpha + 0.035
+        assert kind is int or (drawn > far).mean() > alpha - 0.035
+
+
+def test_tables_for_vectors_have_quantiles() -> None:
+    table = solve_radial(1.0, 1e-6, 10, bound=False)
+    drawn = table.sample(20_000)
+    for p in (0.1, 0.5, 0.975):
+        assert abs((drawn <= table.quantile(p)).mean() - p) < 0.01
+    whole = solve_radial(1.0, 0.0, 3, norm="linf", integer_sensitivity=2, bound=False)
+    drawn = whole.sample(20_000)
+    assert (drawn <= whole.quantile(0.9)).mean() >= 0.9 - 0.01
+    assert (drawn <= whole.quantile(0.9) - 1).mean() <= 0.9 + 0.01
+
+
+def test_queries_asked_together() -> None:
+    context = dp.Context.compositor(
+        data=[1.0, 2.0, 3.0],
+        privacy_unit=dp.unit_of(contributions=1),
+        privacy_loss=dp.loss_of(epsilon=1.0),
+        split_evenly_over=1,
+        domain=dp.vector_domain(dp.atom_domain(T=float, nan=False)),
+    )
+    query = context.query().clamp((0.0, 10.0))
+    both = joint(query.sum(), query.count())
+    of_sum, of_count = accuracy(both)
+    assert 8 < of_sum / of_count < 12
+    assert "2 answers" in str(summarize(both))
+    assert len(both.release()) == 2

@@ -77,3 +77,37 @@ def test_like_opendps_own_noise() -> None:
     for wrong in ({}, {"d_out": 1.0, "like": dp.m.then_laplace(5.0)}, {"like": 3}):
         with pytest.raises(ValueError, match="like"):
             SUM >> then_optimal_noise(SUM.map(1), **wrong)
+
+
+def _gaussian(before: object, scale: float = 30.0) -> dp.Measurement:
+    curve = dp.c.make_zCDP_to_approxDP(before >> dp.m.then_gaussian(scale))
+    return dp.c.make_fix_delta(curve, 1e-6)
+
+
+VECTORS = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=10), dp.l2_distance(T=float)
+CURVES = {
+    "number": (_gaussian(SUM), 1),
+    "vector": (_gaussian(VECTORS, 3.0), 1.0),
+    "after": (_gaussian(SUM) >> dp.new_function(lambda x: x + 1, TO="f64"), 1),
+}
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_gaussian_noise_stated_at_one_delta(name: str) -> None:
+    native, d_in = CURVES[name]
+    better = improve(native, d_in, loss="l2")
+    assert better is not native
+    assert better.output_measure == native.output_measure
+    assert better.map(d_in) == native.map(d_in)
+    assert better([1.0] * 10) is not None
+
+
+@pytest.mark.parametrize(("norm", "scale"), [("l1", 0.25), ("l2", 0.2)])
+def test_vectors_get_noise_in_their_norm(norm: str, scale: float) -> None:
+    space = VECTORS[0], getattr(dp, f"{norm}_distance")(T=float)
+    small = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=2), space[1]
+    noise = dp.m.then_laplace if norm == "l1" else dp.m.then_gaussian
+    native = small >> noise(scale)
+    better = improve(native, 1.0, loss="l2")
+    assert better.map(1.0) <= native.map(1.0)
+    assert better.guarantee.expected_loss < 0.8 * 2 * scale**2 * (2 if norm == "l1" else 1)

@@ -1,6 +1,7 @@
 """make_optimal_noise: maps, measures, bad input."""
 
 import math
+import warnings
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from opendp.mod import OpenDPException
 
 import opendp_optimal
-from opendp_optimal import make_optimal_noise, then_optimal_noise
+from opendp_optimal import GapWarning, make_optimal_noise, then_optimal_noise
 from opendp_optimal.measure.space import INTEGER_RANGES
 
 dp.enable_features("contrib", "honest-but-curious")
@@ -73,6 +74,17 @@ def test_large_integer_sensitivity_uses_a_real_table() -> None:
     assert meas.map(1000) == (1.0, 1e-3)
     assert meas.map(500) < (1.0, 1e-3)
     assert isinstance(meas(7), int)
+
+
+@pytest.mark.parametrize("loss", ["l1", "l2"])
+def test_whole_numbers_where_they_matter(loss: str) -> None:
+    """At a large epsilon real noise, rounded, has many times the loss of noise of integers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GapWarning)
+        whole = make_optimal_noise(*INT, 256, (20.0, 1e-6), loss=loss)
+    assert whole.table.kind == "integer"
+    assert whole.table.upper < (1e-3, 0.03)[loss == "l2"]
+    assert make_optimal_noise(*INT, 256, (1.0, 1e-6), loss=loss).table.kind == "real"
 
 
 def test_larger_distances_are_groups() -> None:

@@ -138,3 +138,37 @@ def test_bad_arguments_are_named():
         make_optimal_noise(*space("l1", 3, int), 0, 1.0)
     with pytest.raises(ValueError, match="loss"):
         make_optimal_noise(*space("l2", 3), 1.0, 1.0, loss="l3")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("norm", METRICS)
+@pytest.mark.parametrize("kind", [float, int])
+def test_what_is_designed_can_be_drawn(norm, kind):
+    for size in (1, 2, 7, 100, 700):
+        for target in (1.0, (1.0, 1e-6), (1e-2, 1e-9), (4.0, 0.1)):
+            meas = make_optimal_noise(*space(norm, size, kind), kind(3), target, loss="l2")
+            assert len(meas([kind(0)] * size)) == size
+
+
+def test_integers_under_l2_move_farther_than_whole_steps():
+    """The move (1, 1) has a length of 1.41; (2, 2, 1) one of 3, and of 5 in the l1 distance."""
+    zcdp = dp.zero_concentrated_divergence()
+    meas = make_optimal_noise(*space("l2", 4, int, float), 1.5, 0.05, output_measure=zcdp)
+    assert 2 * meas.noise.rate <= 0.05
+    pure = make_optimal_noise(*space("l2", 4, int, float), 1.5, 1.0, loss="l2")
+    assert pure.guarantee.chosen == "Laplace noise"
+    assert pure.map(3.0) >= 5 * pure.guarantee.only.rate
+    anything = make_optimal_noise(*space("l2", None, int, float), 3.0, 1.0, loss="l2")
+    assert anything.map(9.0) >= 27.0
+
+
+@pytest.mark.parametrize("norm", METRICS)
+def test_vectors_of_any_length_under_zcdp(norm):
+    """No more noise than OpenDP's Gaussian, which does not ask for the length either."""
+    zcdp = dp.zero_concentrated_divergence()
+    meas = make_optimal_noise(*space(norm, None), 1.0, 0.5, output_measure=zcdp, loss="l2")
+    assert (meas.map(0.0), meas.map(1.0), meas.map(3.0)) == (0.0, 0.5, 4.5)
+    assert len(meas([])) == 0
+    assert np.std(meas([0.0] * 4000)) < (70 if norm == "linf" else 1.1)
+    with pytest.raises(ValueError, match="d_in"):
+        make_optimal_noise(*space(norm, None), 0.0, 0.5, output_measure=zcdp)

@@ -38,7 +38,7 @@ FEATURES = {
     "measure/natives measure/improve measure/accuracy advisor/epsilon",
     "curves of OpenDP's noise": "budget/losses",
     "spikes, clamped noise": "*/spike* */clamped search/jump",
-    "posteriors": "table_posterior/* posterior_command maps",
+    "posteriors": "table_posterior/* posterior_command maps density known/coordinate",
     "warehouse": "warehouse/*",
 }
 """Modules of what 0.1.0 had not, by what they are for; a module counts once."""

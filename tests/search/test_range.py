@@ -1,6 +1,7 @@
 """Requests at the edges of the documented range get tables that verify, or errors that say why."""
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -81,3 +82,19 @@ def test_prices_of_the_largest_shift_prove_a_close_bound(loss, cells):
     paid = np.abs(places * cells) if loss == "l1" else (places * cells) ** 2
     known = float(chances @ paid / chances.sum())
     assert known * 0.999 <= proved <= known * (1 + 1e-9)
+
+
+def test_a_lattice_that_is_too_fine_to_solve_is_not_the_last_word():
+    """Where errors to one side cost next to nothing, prices of fine lattices are lost in floats."""
+    with pytest.warns(GapWarning):
+        table = solve(1.0, 1e-6, loss="pinball:1e-12", cache=False)
+    assert table.lower > 0
+    assert table.gap < 0.1
+
+
+@pytest.mark.parametrize("epsilon", [24.0, 30.0])
+def test_integers_are_never_worse_off_with_a_larger_delta(epsilon):
+    uppers = [
+        solved(epsilon, delta, integer_sensitivity=100).upper for delta in (0.0, 1e-6, 1e-3, 0.1)
+    ]
+    assert all(more <= 1.001 * less for less, more in pairwise(uppers)), uppers

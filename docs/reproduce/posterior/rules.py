@@ -82,8 +82,12 @@ def _table_rules(runs: Trials) -> list[list[str]]:
                         most = figures[way, epsilon] + REACHABLE
                         kinds["reach"].append((here, pair, pair[0] <= most))
             for way, pairs in runs.strata(name, table, epsilon).items():
-                pair = ratio_of_means(*np.array(pairs).T)
-                kinds["strata"].append((f"{case} {way}", pair, pair[0] < STRATA))
+                pair, here = ratio_of_means(*np.array(pairs).T), f"{case} {way}"
+                if pair[0] >= STRATA and runs.draws > len(pairs):
+                    more = runs.strata(name, table, epsilon, runs.draws)[way]
+                    told = shown(ratio_of_means(*np.array(more).T))
+                    here += f", of {len(more)} releases {told}"
+                kinds["strata"].append((here, pair, pair[0] < STRATA))
     return [
         _verdict("posterior / binned oracle at most 1.03", kinds["oracle"]),
         _verdict(

@@ -48,10 +48,12 @@ class Trials:
             for draw in range(self.draws)
         ]
 
-    def strata(self, name: str, table: tables.Table, epsilon: float) -> dict[str, list[Any]]:
-        """All trials of strata: for each likeness our errors and those of strata."""
+    def strata(
+        self, name: str, table: tables.Table, epsilon: float, draws: int = STRATA_DRAWS
+    ) -> dict[str, list[Any]]:
+        """Trials of strata: for each likeness our errors and those of strata."""
         found: dict[str, list[Any]] = {}
-        for draw in range(min(self.draws, STRATA_DRAWS)):
+        for draw in range(min(self.draws, draws)):
             seed = seed_of(name, epsilon, draw)
             one = self.store.get(
                 f"strata {name} {epsilon} {draw}",

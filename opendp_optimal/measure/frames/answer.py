@@ -100,13 +100,13 @@ def combined_accuracy(noise: TableNoise, weights: dict[int, Floats], alpha: floa
     moved = sizes > 0
     if not moved.any():
         return np.zeros(len(parts))
-    parts = np.abs(parts[:, moved]) * sizes[moved]
-    unit = noise.sample[:, [j for j, some in zip(places, moved, strict=True) if some]]
-    unit = unit / sizes[moved]
-    length: Floats = np.sqrt((parts * parts).sum(1))
-    if parts.shape[1] == 1:
-        alone: Floats = length * float(np.quantile(np.abs(unit), 1 - alpha))
+    used = [j for j, some in zip(places, moved, strict=True) if some]
+    if len(used) == 1:
+        alone: Floats = np.abs(parts[:, moved][:, 0]) * noise.accuracy(used[0], alpha)
         return alone
+    parts = np.abs(parts[:, moved]) * sizes[moved]
+    unit = noise.sample[:, used] / sizes[moved]
+    length: Floats = np.sqrt((parts * parts).sum(1))
     if parts.shape[1] == 2:  # noise is symmetric in each column: the angle decides
         angles = np.linspace(0, np.pi / 2, 17)
         turned = np.column_stack([np.cos(angles), np.sin(angles)])

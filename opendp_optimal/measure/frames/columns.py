@@ -23,35 +23,18 @@ from opendp_optimal.measure.frames.expressions import same_text
 from opendp_optimal.measure.frames.limits import Limits
 from opendp_optimal.measure.frames.noise import Moves, TableNoise
 from opendp_optimal.measure.frames.plan import Aggregate
+from opendp_optimal.measure.frames.values import (
+    EXACT,
+    STEPS,
+    TINY,
+    Value,
+    centred,
+    share_of,
+    there,
+    whole,
+)
 
-__all__ = ["Asked", "Table", "Value", "bounds_of", "table_of", "there"]
-
-STEPS = 1 << 20
-"""Steps in the range of real values."""
-_TINY = 2.0**600
-_EXACT = 1 << 22
-"""Whole numbers with a range up to this are added as they are."""
-
-
-@dataclass(frozen=True)
-class Value:
-    """A column whose rows are counted or added.
-
-    :param name: of the column in the frame
-    :param whole: whether its values are integers
-    :param nulls: whether its domain has nulls
-    :param nans: whether its domain has NaN
-    """
-
-    name: str
-    whole: bool
-    nulls: bool
-    nans: bool
-
-    @property
-    def gaps(self) -> bool:
-        """Whether values may be missing."""
-        return self.nulls or self.nans
+__all__ = ["Asked", "Table", "bounds_of", "table_of"]
 
 
 @dataclass(frozen=True)
@@ -116,6 +99,12 @@ class Table:
         """The columns of the answer, by name."""
         whole, above = noise.noisy(values)
         noisy = [whole[:, j] + above[:, j] for j in range(whole.shape[1])]
+        with np.errstate(all="ignore"):  # bounds may be as wide as floats are
+            return self._answered(noise, whole, above, noisy)
+
+    def _answered(
+        self, noise: TableNoise, whole: Integers, above: Floats, noisy: list[Floats]
+    ) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for one in self.asked:
             used = [noisy[j] for j in one.uses]
@@ -126,8 +115,8 @@ class Table:
                 answer = _rounded(answer, whole[:, at] + (above[:, at] >= 0.5) if plain else None)
             weights = dict(zip(one.uses, one.weights(*used), strict=True))
             within = combined_accuracy(noise, weights, ALPHA)
-            found[one.name] = answer
-            found[f"{one.name}_accuracy"] = np.minimum(within, one.limit)
+            found[one.name] = answer if one.exact else np.nan_to_num(answer)
+            found[f"{one.name}_accuracy"] = np.fmin(within, one.limit)
         return found
 
 
@@ -214,19 +203,6 @@ def _numbers(table: Table, value: Value, sized: bool) -> int:
     return table.column(("numbers", value.name), _total(there(value)), 1)
 
 
-def there(value: Value) -> Any:
-    """Whether a value is a number.
-
-    :param value: the column
-    """
-    import polars as pl
-
-    found = pl.col(value.name).is_not_null()
-    if value.whole:
-        return found
-    return found & pl.col(value.name).is_not_nan().fill_null(False)
-
-
 def _total(expression: Any) -> Any:
     """A sum in whole numbers; 0 where there are no rows."""
     import polars as pl
@@ -283,7 +259,7 @@ def _sum_or_mean(table: Table, a: Aggregate, value: Value, rows: bool, sized: bo
         _plain_sum(table, a, value, low, high)
         return
     count = _numbers(table, value, sized)
-    steps, expression = _centred(value, low, high)
+    steps, expression = centred(value, low, high)
     at = table.column(("centred", value.name, low, high), _total(expression), steps)
     step, middle = (high / 2 - low / 2) / steps * 2, low / 2 + high / 2
     if a.kind == "sum":
@@ -312,56 +288,17 @@ def _sum_or_mean(table: Table, a: Aggregate, value: Value, rows: bool, sized: bo
     table.asked.append(Asked(a.name, told, False, (count, at), mean, pulls, high - low))
 
 
-def _share_of(value: Value, low: float, high: float) -> Any:
-    """Where a value is in its range, from 0 to 1; null where it is missing.
-
-    :param value: the column
-    :param low: end of the range
-    :param high: end of the range
-    """
-    import polars as pl
-
-    number = pl.col(value.name).cast(pl.Float64, strict=False).clip(low, high)
-    # Never divided: Polars divides a column by a number in one way or another by its length.
-    up = _TINY if high - low < 1 / _TINY else 1.0
-    wide = high * up / 2 - low * up / 2
-    return (number * (up / 2) - low * up / 2) * (1 / wide)
-
-
-def _centred(value: Value, low: float, high: float) -> tuple[int, Any]:
-    """Twice the distance from the middle, and how long the range is, in steps."""
-    import polars as pl
-
-    wide = high - low
-    if value.whole and low == int(low) and high == int(high) and wide <= _EXACT:
-        number = pl.col(value.name).cast(pl.Float64, strict=False).clip(low, high)
-        steps = int(wide)
-        place = (number - low) * 2 - steps
-    else:
-        steps = STEPS
-        place = (_share_of(value, low, high) * steps).round() * 2 - steps
-    return steps, _whole(value, place, steps)
-
-
-def _whole(value: Value, place: Any, most: int) -> Any:
-    """A whole number of each row, 0 where the value is missing, whatever floats do."""
-    import polars as pl
-
-    clipped = place.clip(-most, most).fill_nan(None).cast(pl.Int64, strict=False)
-    return pl.when(there(value)).then(clipped).otherwise(0).fill_null(0).clip(-most, most)
-
-
 def _plain_sum(table: Table, a: Aggregate, value: Value, low: float, high: float) -> None:
     """A sum without a count: values as they are, 0 where they are missing."""
     import polars as pl
 
     largest = max(abs(low), abs(high))
     number = pl.col(value.name).cast(pl.Float64, strict=False).clip(low, high)
-    exact = value.whole and low == int(low) and high == int(high) and largest <= _EXACT
+    exact = value.whole and low == int(low) and high == int(high) and largest <= EXACT
     steps = int(largest) if exact else STEPS
-    up = _TINY if largest < 1 / _TINY else 1.0
+    up = TINY if largest < 1 / TINY else 1.0
     place = number if exact else (number * up * (STEPS / (largest * up))).round()
-    at = table.column(("plain", value.name, low, high), _total(_whole(value, place, steps)), steps)
+    at = table.column(("plain", value.name, low, high), _total(whole(value, place, steps)), steps)
     unit = 1.0 if exact else largest / STEPS
 
     def total(s: Floats) -> Floats:
@@ -378,10 +315,10 @@ def _plain_sum(table: Table, a: Aggregate, value: Value, low: float, high: float
 def _variance(table: Table, a: Aggregate, value: Value, sized: bool) -> None:
     low, high = bounds_of(a)
     count = _numbers(table, value, sized)
-    steps, _ = _centred(value, low, high)
+    steps, _ = centred(value, low, high)
     first = table.known["centred", value.name, low, high]
-    share = _share_of(value, low, high)
-    square = _whole(value, (share * share * STEPS).round() * 2 - STEPS, STEPS)
+    share = share_of(value, low, high)
+    square = whole(value, (share * share * STEPS).round() * 2 - STEPS, STEPS)
     second = table.column(("square", value.name, low, high), _total(square), STEPS)
     half = high / 2 - low / 2
 

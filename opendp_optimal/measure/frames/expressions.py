@@ -50,9 +50,10 @@ def as_expression(node: Node) -> Any:
         warnings.simplefilter("ignore")
         try:
             return pl.Expr.deserialize(io.BytesIO(json.dumps(node).encode()), format="json")
-        except pl.exceptions.PolarsError:  # infinities and NaN are written as nothing
-            pass
-    raise ValueError("query: an expression cannot be read: its numbers must be finite")
+        except pl.exceptions.PolarsError:
+            raise ValueError(
+                "query: an expression is not understood; are its numbers finite?"
+            ) from None
 
 
 def same_text(node: Node) -> str:

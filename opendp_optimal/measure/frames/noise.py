@@ -24,16 +24,15 @@ import numpy as np
 
 from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.budget.shares import epsilon_share, share
-from opendp_optimal.certify.decay import Decay
 from opendp_optimal.certify.pair import unfolded
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.exact.numbers import float_down
 from opendp_optimal.measure.concentrated import pure_epsilon
+from opendp_optimal.measure.frames.moves import LARGEST_MOVE, Moves, Price
 from opendp_optimal.measure.guarantee import step_delta
 from opendp_optimal.measure.noise import solved_once
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
 from opendp_optimal.problem.pair import LEAST_EPSILON
-from opendp_optimal.sample.balls import LARGEST_RADIUS
 from opendp_optimal.sample.integers import gaussian_integers, laplace_integers, smallest_rate
 from opendp_optimal.search.pair import solve_pair
 from opendp_optimal.search.radial import solve_radial
@@ -43,8 +42,6 @@ from opendp_optimal.table.radial import RadialTable
 
 __all__ = ["LARGEST_MOVE", "Moves", "Price", "TableNoise", "table_noise"]
 
-LARGEST_MOVE = 1 << 24
-"""Of a column, by one row of data."""
 _SPARE = 12
 """Bits of noise steps in a move, so that rounding moves up to steps costs nothing to speak of."""
 _STEPS = (1 << 38) + 1
@@ -54,51 +51,6 @@ _DRAWS = 1 << 15
 """So many draws of the noise say how accurate it is."""
 _LONGEST = 1 << 20
 """Numbers in a table that is one vector of noise."""
-
-
-@dataclass(frozen=True)
-class Price:
-    """What a release may cost.
-
-    :param main: an epsilon, or a rho
-    :param delta: probability of more
-    :param concentrated: whether it is a rho
-    """
-
-    main: float
-    delta: float = 0.0
-    concentrated: bool = False
-
-
-@dataclass(frozen=True)
-class Moves:
-    """How far one person moves the integers of a table.
-
-    :param row: how far one row of the data moves each column, at most
-    :param person: how far all rows of a person move each column in one group, at most
-    :param rows: how many rows a person has at most, in all groups
-    :param groups: how many groups a person is in at most
-    :param pair: whether the columns are a count, which every row moves by exactly 1, and one other
-    :param line: whether a row moves one column only, as in a histogram
-    """
-
-    row: tuple[int, ...]
-    person: tuple[int, ...]
-    rows: int = 1
-    groups: int = 1
-    pair: bool = False
-    line: bool = False
-
-    def __post_init__(self) -> None:
-        """Check that the numbers are whole and agree."""
-        if len(self.row) != len(self.person):
-            raise ValueError(f"person ({self.person}) must have a move for each column of row")
-        if not all(0 <= r <= LARGEST_MOVE for r in self.row) or min(self.person, default=0) < 0:
-            raise ValueError(f"row ({self.row}) must have moves in [0, {LARGEST_MOVE}]")
-        if self.rows < 1 or self.groups < 1:
-            raise ValueError(f"rows ({self.rows}) and groups ({self.groups}) must be at least 1")
-        if self.pair and (len(self.row) != 2 or self.row[0] != 1):
-            raise ValueError(f"row ({self.row}) must be a count and one other for a pair")
 
 
 @dataclass(frozen=True)
@@ -181,7 +133,8 @@ def _best(moves: Moves, price: Price, keys: int | None) -> TableNoise:
     # Columns that nobody moves are released as they are.
     found = [noise for noise in _all(moves, price, keys) if noise is not None]
     if not found:
-        raise ValueError(f"no noise is known for {moves} at {price}: people have too many rows")
+        told = "the budget is too small, or people have too many rows"
+        raise ValueError(f"no noise is known for {moves} at {price}: {told}")
     return min(found, key=lambda noise: noise.cost)
 
 
@@ -300,12 +253,7 @@ def _box(moves: Moves, way: _Way) -> TableNoise | None:
 def _reach(table: RadialTable, longest: int) -> int | None:
     """Steps of noise in a move: fine, but so that radii can be drawn."""
     lattice = getattr(table.law, "step", 1)
-    far = 4.0 * (table.size + 8 * math.sqrt(table.size) + 40) / table.epsilon + 4
-    most = min(1 << 42, int((LARGEST_RADIUS - 1) / far)) // lattice * lattice
-    law = table.law
-    if isinstance(law, Decay):  # proposals are Laplace or Gaussian integers, which have limits
-        narrow = math.sqrt(law.k / smallest_rate(pure=False)) * 0.99
-        most = min(most, int(law.c / smallest_rate(pure=True) / 4 if law.c else narrow))
+    most = table.most_grid // lattice * lattice
     wanted = max(table.least_grid, longest << _SPARE)
     reach = min(-(-wanted // lattice) * lattice, most)
     return reach if reach >= max(table.least_grid, longest) else None

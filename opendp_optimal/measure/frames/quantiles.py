@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from opendp_optimal.exact.numbers import float_down
 from opendp_optimal.measure.concentrated import pure_epsilon
-from opendp_optimal.measure.frames.columns import Value, bounds_of, there
+from opendp_optimal.measure.frames.columns import bounds_of
 from opendp_optimal.measure.frames.expressions import same_text
 from opendp_optimal.measure.frames.limits import Limits
 from opendp_optimal.measure.frames.noise import Price
 from opendp_optimal.measure.frames.plan import Aggregate
+from opendp_optimal.measure.frames.values import Value, there
 from opendp_optimal.measure.quantiles import (
     LEAST_EPSILON,
     MOST_POWER,

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from opendp_optimal.extend import Floats
 
 WORTH = 2.0
 """Noise of fewer bandwidths is smoothed away as well as it can be taken out."""
@@ -35,14 +34,14 @@ class DensityMap:
     :param gap: how far from the best the fit behind that can be, in nats for each point
     """
 
-    density: FloatArray
+    density: Floats
     bounds: tuple[float, float, float, float]
     answered: int
-    posterior: FloatArray | None = None
+    posterior: Floats | None = None
     gap: float | None = None
 
     @property
-    def best(self) -> FloatArray:
+    def best(self) -> Floats:
         """The density to draw: with the noise taken out, where that was asked for."""
         return self.density if self.posterior is None else self.posterior
 
@@ -52,14 +51,14 @@ def _spacing(bandwidth: float, deviation: float) -> float:
     return max(bandwidth, deviation / 2.0)
 
 
-def _knots(bounds: FloatArray, bandwidth: float, deviation: float) -> tuple[FloatArray, FloatArray]:
+def _knots(bounds: Floats, bandwidth: float, deviation: float) -> tuple[Floats, Floats]:
     step, margin = _spacing(bandwidth, deviation), _BEYOND * deviation
     low, high = bounds[:2] - margin, bounds[2:] + margin
     x, y = (np.arange(a, b + step, step) for a, b in zip(low, high, strict=True))
     return x, y
 
 
-def check_knots(bounds: FloatArray, bandwidth: float, deviation: float) -> None:
+def check_knots(bounds: Floats, bandwidth: float, deviation: float) -> None:
     """Refuse maps that the noise is too small for; nobody was asked yet.
 
     :param bounds: of the map
@@ -77,8 +76,8 @@ def check_knots(bounds: FloatArray, bandwidth: float, deviation: float) -> None:
 
 
 def density_map(
-    released: FloatArray,
-    bounds: FloatArray,
+    released: Floats,
+    bounds: Floats,
     cells: int,
     bandwidth: float,
     deviation: float | None = None,
@@ -114,7 +113,7 @@ def density_map(
     return DensityMap(found.density, found.bounds, found.answered, posterior, gap)
 
 
-def _shares(edges: FloatArray, knots: FloatArray, width: float) -> FloatArray:
+def _shares(edges: Floats, knots: Floats, width: float) -> Floats:
     """The share between neighbouring edges (rows) of a Gaussian around each knot (columns)."""
     from scipy.special import ndtr
 
@@ -122,13 +121,13 @@ def _shares(edges: FloatArray, knots: FloatArray, width: float) -> FloatArray:
 
 
 def _unblurred(
-    points: FloatArray,
-    bounds: FloatArray,
+    points: Floats,
+    bounds: Floats,
     cells: int,
     bandwidth: float,
     deviation: float,
     fit: Callable[..., Any],
-) -> tuple[FloatArray, float]:
+) -> tuple[Floats, float]:
     """The share of each cell, and the gap of the fit."""
     knots = _knots(bounds, bandwidth, deviation)
     width = max(bandwidth, 0.7 * _spacing(bandwidth, deviation))

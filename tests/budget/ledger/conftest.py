@@ -48,7 +48,7 @@ def postgres(server):
     return address
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.process)])
 def address(request, tmp_path):
     """The address of an empty ledger."""
     if request.param == "sqlite":

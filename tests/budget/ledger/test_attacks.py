@@ -16,8 +16,6 @@ from opendp_optimal.budget.ledger import open_ledger, places, sqlite
 from opendp_optimal.budget.ledger.tables import check
 from opendp_optimal.errors import BudgetError, LedgerError
 
-pytestmark = pytest.mark.process  # forks, servers
-
 
 @pytest.fixture
 def spent(ledger):
@@ -78,6 +76,7 @@ def test_rows_that_are_gone(spent, table):
     spent.verify()
 
 
+@pytest.mark.process
 def test_a_fork_whose_parent_goes_away(tmp_path):
     """What a child charges after its parent closed the file is there for everybody."""
     ledger = open_ledger(tmp_path / "budgets.db")
@@ -104,6 +103,7 @@ def test_a_fork_whose_parent_goes_away(tmp_path):
     os.close(go)
 
 
+@pytest.mark.process
 def test_a_fork_in_the_middle_of_a_charge(tmp_path):
     """A fork waits for the charge of another thread; if it cannot, the child has no ledger."""
     ledger = open_ledger(tmp_path / "budgets.db", timeout=0.05)
@@ -121,6 +121,7 @@ def test_a_fork_in_the_middle_of_a_charge(tmp_path):
     assert not sqlite._spoilt
 
 
+@pytest.mark.process
 def test_threads_that_open_close_and_fork(tmp_path):
     """Nothing is lost, no child waits for ever, and what each has released was charged."""
     with open_ledger(tmp_path / "budgets.db") as ledger:
@@ -167,6 +168,7 @@ def _open_close_and_fork(path, told):
         thread.join()
 
 
+@pytest.mark.process
 def test_files_that_are_read_meanwhile():
     """A backup in the same process lets go of SQLite's locks, when it closes what it has read."""
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
@@ -211,6 +213,7 @@ def _spend_and_copy(path):
     return paid
 
 
+@pytest.mark.process
 def test_locks_that_are_held_too_long(tmp_path):
     """Who holds the turn is named; a note that was removed is noticed soon."""
     ledger = open_ledger(tmp_path / "budgets.db", timeout=0.1)
@@ -449,6 +452,7 @@ def test_a_clock_that_goes_back(ledger, monkeypatch):
         ledger.charge("a", epsilon=1.0)
 
 
+@pytest.mark.process
 def test_no_rights_to_write():
     """Another user, who may read only, cannot charge."""
     if os.geteuid() != 0:

@@ -7,8 +7,6 @@ import pytest
 from opendp_optimal.budget.ledger import columns, open_ledger
 from opendp_optimal.errors import LedgerError
 
-pytestmark = pytest.mark.process  # a PostgreSQL server
-
 
 def test_pieces_come_back_in_order(ledger, monkeypatch):
     monkeypatch.setattr(columns, "CHUNK", 7)

@@ -13,8 +13,6 @@ from opendp_optimal.budget.ledger import open_ledger
 from opendp_optimal.budget.ledger.sqlite import LOOK_AGAIN
 from opendp_optimal.errors import LedgerError
 
-pytestmark = pytest.mark.process  # servers
-
 
 def test_an_old_copy_is_refused(tmp_path):
     path = tmp_path / "budgets.db"
@@ -103,6 +101,7 @@ def test_a_full_disk_and_a_read_only_file(tmp_path):
     ledger.verify()
 
 
+@pytest.mark.process
 def test_a_locked_file_says_by_whom(tmp_path):
     path = tmp_path / "budgets.db"
     ledger = open_ledger(path, timeout=0.3)

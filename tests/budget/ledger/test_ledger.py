@@ -20,8 +20,6 @@ from tests.attacks.spenders import kill_spenders
 from tests.budget.ledger.conftest import start_again, stop_at_once
 from tests.budget.ledger.writers import Writers
 
-pytestmark = pytest.mark.process  # servers, writers that are killed, forks
-
 
 def test_a_budget_is_spent_once(ledger):
     ledger.create("census", epsilon=2.0, delta=1e-6)
@@ -156,6 +154,7 @@ def test_threads_cannot_spend_twice(ledger):
     ledger.verify()
 
 
+@pytest.mark.process
 def test_processes_cannot_spend_twice(ledger, address):
     ledger.create("a", epsilon=1.0)
     writers = Writers(address)
@@ -168,6 +167,7 @@ def test_processes_cannot_spend_twice(ledger, address):
     ledger.verify()
 
 
+@pytest.mark.process
 def test_a_fork_in_the_middle(ledger):
     ledger.create("a", epsilon=1.0)
     ledger.charge("a", epsilon=0.25)
@@ -186,6 +186,7 @@ def test_a_fork_in_the_middle(ledger):
     ledger.verify()
 
 
+@pytest.mark.process
 def test_killed_processes(address):
     """Prices of what was released <= charged <= limit, and the log is whole."""
     outcome = kill_spenders(address, 20)
@@ -222,6 +223,7 @@ def test_the_privacy_unit_is_fixed_once(ledger):
     ledger.verify()
 
 
+@pytest.mark.process
 def test_passwords_are_never_shown(postgres, tmp_path):
     secret = "postgresql://ann:pa55word@127.0.0.1:1/db?password=pa55word&sslkey=pa55word"
     assert "pa55word" not in without_password(secret)
@@ -235,6 +237,7 @@ def test_passwords_are_never_shown(postgres, tmp_path):
     assert postgres.split("?")[-1] not in shown
 
 
+@pytest.mark.process
 def test_a_server_that_stops_at_once(server, postgres):
     """What was charged before an immediate shutdown is there after it; nothing is free."""
     ledger = open_ledger(postgres)

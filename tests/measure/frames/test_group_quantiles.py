@@ -111,7 +111,7 @@ def test_small_budgets_and_names_that_clash() -> None:
 def test_a_person_moves_the_cells_of_as_many_rows_as_stated(
     rows: Any, cut: str, most: int, bounds: Any, column: str
 ) -> None:
-    from opendp_optimal.measure.frames.query import prepared
+    from opendp_optimal.measure.frames.prepare import prepared
 
     plan: Any = TRUNCATIONS[cut](query(dp.unit_of(contributions=1, identifier="id")), most)
     plan = plan.truncate_per_group(2, by=["town"], keep="first")

@@ -265,3 +265,25 @@ def test_hardly_any_rows(rows: int) -> None:
         optimal(grouped, keys=["a"], variance=["n"], quantiles={"n": [0.5]}).release().height == 1
     )
     assert optimal(grouped).release().height == 0
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        C("n").dp.sum((float("nan"), 5.0)),
+        C("n").dp.sum((0.0, float("inf"))),
+        C("n").dp.mean((5, 5)),
+        C("x").fill_nan(float("inf")).dp.sum((0.0, 1.0)),
+    ],
+)
+def test_numbers_that_are_none(asked: pl.Expr) -> None:
+    with pytest.raises(ValueError, match=r"query|must be below"):
+        optimal(query().select(asked))
+
+
+def test_bounds_as_wide_as_floats_are() -> None:
+    wide = C("x").dp.mean((-1.7e308, 1.7e308))
+    total = C("x").dp.sum((-1.7e308, 1.7e308)).alias("sum")
+    found = optimal(query().select(wide, total), variance=["x"]).release()
+    assert not any(np.isnan(value) for value in found.row(0))
+    assert -1.7e308 <= found["x"][0] <= 1.7e308

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from opendp.extras.polars import LazyFrameQuery
 
-from opendp_optimal.measure.frames.query import prepared
+from opendp_optimal.measure.frames.prepare import prepared
 
 dp.enable_features("contrib")
 
@@ -73,9 +73,9 @@ TRUNCATIONS = {
 }
 
 
-def check(made: Any, table: pl.DataFrame, without: list[pl.DataFrame]) -> None:
+def check(made: Any, table: pl.DataFrame, without: list[pl.DataFrame], passes: int = 1) -> None:
     """Compare a table with those of neighbours."""
-    moves, whole = made.table.moves, made.collector(table.lazy())
+    moves, whole = made.table.moves, made.collector(table.lazy(), passes=passes)
     for other in without:
         moved = np.abs(whole - made.collector(other.lazy()))
         assert (moved <= np.array(moves.person)).all()
@@ -105,9 +105,50 @@ def test_a_person_with_an_identifier(
         plan = STEPS[name](plan)
     for name, k in [*cuts, ("rows by town", 2), ("towns and years", 2)]:
         plan = TRUNCATIONS[name](plan, k)
-    made = parts(*answered(plan, asked, grouped))
+    spread = tuple(name for a in asked if (name := a.meta.output_name()) in ("mean", "filled"))
+    made = parts(*answered(plan, asked, grouped), spread)
     table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     check(made, table, [table.filter(pl.col("id") != person) for person in range(3)])
+
+
+TOGETHER = {
+    "sum": lambda x: x.sum(),
+    "mean": lambda x: x.mean(),
+    "max": lambda x: x.max(),
+    "std": lambda x: x.std(),
+    "first": lambda x: x.first(),
+    "count": lambda x: x.count(),
+}
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    rows=ROWS,
+    what=st.sampled_from(sorted(TOGETHER)),
+    steps=st.lists(st.sampled_from(["filter", "column", "cast"]), max_size=2, unique=True),
+    grouped=st.booleans(),
+    identifiers=st.sampled_from([1, 2]),
+    bounds=st.sampled_from([(0.0, 5.0), (-1e308, 1e308), (0, 3)]),
+    passes=st.sampled_from([1, 3]),
+)
+def test_a_person_whose_rows_are_brought_together(
+    rows: Any, what: str, steps: Any, grouped: bool, identifiers: int, bounds: Any, passes: int
+) -> None:
+    plan: Any = query(dp.unit_of(contributions=identifiers, identifier="id"))
+    for name in steps:
+        plan = STEPS[name](plan)
+    x = TOGETHER[what](pl.col("x"))
+    mean = pl.col("x").dp.mean(bounds)
+    if grouped:  # a person is in as many groups as there are
+        one = plan.truncate_num_groups(2, by=["town"], keep="first").group_by("id", "town").agg(x)
+        asked, keys = one.group_by("town").agg(mean, dp.len(signed=True)), TOWNS
+    else:
+        asked, keys = plan.group_by("id").agg(x).select(mean, dp.len(signed=True)), None
+    made = parts(asked, keys, ("x",))
+    assert made.table.moves.rows == identifiers * (2 if grouped else 1)
+    table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    gone = itertools.combinations(range(3), identifiers)
+    check(made, table, [table.filter(~pl.col("id").is_in(some)) for some in gone], passes)
 
 
 def answered(plan: Any, asked: Any, grouped: Any) -> tuple[Any, Any]:

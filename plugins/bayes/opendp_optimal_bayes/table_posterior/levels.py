@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opendp_optimal.extend import loss_of
-from opendp_optimal_bayes.table_posterior.observed import Observed, numbers, read_law
+from opendp_optimal_bayes.table_posterior.given import numbers
+from opendp_optimal_bayes.table_posterior.observed import Observed, read_law
 from opendp_optimal_bayes.table_posterior.sums import CAUTION, LEAST_TILES
 
 Floats = NDArray[np.float64]

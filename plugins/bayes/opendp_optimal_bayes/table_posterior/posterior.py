@@ -53,13 +53,22 @@ class Medians(NDArray[Any]):
 
     def sum(self, *args: Any, **kwargs: Any) -> Any:
         """Add up, with a warning."""
-        warnings.warn(
-            "a sum of medians is no estimate of a sum: most are 0 where most cells are nearly "
-            "empty; use Posterior.sum",
-            PosteriorWarning,
-            stacklevel=2,
-        )
+        _warn_of_medians()
         return np.asarray(self).sum(*args, **kwargs)
+
+    def mean(self, *args: Any, **kwargs: Any) -> Any:
+        """Average, with the same warning."""
+        _warn_of_medians()
+        return np.asarray(self).mean(*args, **kwargs)
+
+
+def _warn_of_medians() -> None:
+    warnings.warn(
+        "a sum of medians is no estimate of a sum: most are 0 where most cells are nearly empty; "
+        "use Posterior.sum",
+        PosteriorWarning,
+        stacklevel=3,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,6 +275,9 @@ class Posterior:
         if self.table is not None:
             frame = self.table[0]
             named = labels if isinstance(labels, tuple) else (labels,)
+            missing = [k for k in named if isinstance(k, str) and k not in frame.columns]
+            if missing:
+                raise ValueError(f"labels ({missing[0]!r}) must be a column of the frame")
             read = tuple(frame[k].to_numpy() if isinstance(k, str) else k for k in named)
             labels = read if isinstance(labels, tuple) else read[0]
         means, own = self.mean.ravel(), self.deviation.ravel()

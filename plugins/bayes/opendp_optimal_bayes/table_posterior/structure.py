@@ -204,6 +204,8 @@ def _read(like: Any, shape: tuple[int, ...], groups: list[Group], given: list[Fl
                 f"like (a matrix of shape {like.shape}) must be {count} x {count}, a row and a "
                 "column for each cell"
             )
+        if not np.isfinite(like.tocsr().data.astype(np.float64)).all():
+            raise ValueError("like (a matrix) must be finite")
         groups.extend(_adjacent(like, shape))
         return
     array = np.asarray(like)

@@ -121,6 +121,11 @@ def add_up(
     one, as far as that tells. Its deviation is never said to be below that of the raw sum. Where
     noise keeps releases within bounds, the raw sum is biased: there the posterior sum stays.
 
+    Cells that were chosen by looking have the posterior sum. If they are the largest, or the
+    smallest, the noise that was looked for can be estimated without a prior: where the posterior
+    sum is further from what that leaves than chance explains, the estimate moves there. What is
+    left between them counts as a deviation.
+
     :param observed: what was released
     :param means: of the posteriors
     :param deviations: of the posteriors
@@ -137,13 +142,47 @@ def add_up(
         return Sum(believed, math.sqrt(max(variance, own)), raw, exact)
     bias = seen.at(len(cells)) * variance if len(cells) else 0.0
     if selected:
-        spread = min(own + bias, 4.0 * variance)
-        return Sum(believed, math.sqrt(max(variance, spread)), raw, exact)
+        spread = max(variance, min(own + bias, 4.0 * variance))
+        looked_for = chosen_noise(observed, cells)
+        if looked_for is None:
+            return Sum(believed, math.sqrt(spread), raw, exact)
+        # What the posterior leaves of the noise that was looked for is seen where it is large.
+        away, doubt = raw - looked_for[0] - believed, (exact + looked_for[1]) ** 2
+        too_much = max(away**2 - CAUTION**2 * doubt, 0.0)
+        weight = too_much / (too_much + doubt) if too_much else 0.0
+        spread = max(spread, weight * doubt) + ((1.0 - weight) * away) ** 2
+        return Sum(believed + weight * away, math.sqrt(spread), raw, exact)
     if math.isinf(bias):
         return Sum(raw, exact, raw, exact)
     differs = max(variance - own, 1e-12 * variance)
     weight = bias / (bias + differs) if bias + differs > 0 else 1.0
     return Sum(believed + weight * (raw - believed), exact, raw, exact)
+
+
+def chosen_noise(observed: Observed, cells: Integers) -> tuple[float, float] | None:
+    """The noise of the largest cells together, or of the smallest: what choosing them adds.
+
+    For Laplace noise of scale b the mean of the noise of all cells above c is that of the sum of
+    b exp(-|y - c| / b) over all cells, whatever their true values are. Other noise is taken for
+    Laplace noise of its variance.
+
+    :param observed: what was released
+    :param cells: that were chosen
+    :returns: the noise and a bound on the deviation of that sum; None for cells that were chosen in
+        another way
+    """
+    inside = np.zeros(observed.size, dtype=bool)
+    inside[cells] = True
+    chosen, others = observed.raw[inside], observed.raw[~inside]
+    if not (len(chosen) and len(others)):
+        return None
+    largest, smallest = chosen.min() >= others.max(), chosen.max() <= others.min()
+    if not (largest or smallest):
+        return None
+    edge = (chosen.min() + others.max() if largest else chosen.max() + others.min()) / 2.0
+    scale = np.sqrt(np.maximum(observed.variance, 1e-300) / 2.0)
+    each = scale * np.exp(-np.abs(observed.raw - edge) / scale)
+    return float(each.sum()) * (1 if largest else -1), float(np.sqrt((each**2).sum()))
 
 
 def _tiles(table: Floats, side: int) -> Floats:

@@ -24,7 +24,8 @@ _NODES = 48
 _APART = 0.12
 _RATIO = 1.5
 _WIDEST = 32.0
-_ENOUGH = 1500
+ENOUGH = 1500
+"""Cells that a window holds at least."""
 _MANY = 5000.0
 _KEPT_SHAPE = 10.0
 """Pseudo-counts of the first prior in the second fit: about the parameters that it adds."""
@@ -93,7 +94,7 @@ def varying_priors(
     pseudo[1] += 1.0
     whole = fit_weights(rows, counts, pseudo)
     weights = np.repeat(whole.weights[None], len(nodes), axis=0)
-    if total <= _ENOUGH:
+    if total <= ENOUGH:
         return _normal(_mixed(columns, weights)), whole.gap
     cells = np.asarray(np.bincount(node, counts, len(nodes)), dtype=np.float64)
     used = np.flatnonzero(cells).tolist()
@@ -137,6 +138,6 @@ def _window(cells: Floats, place: int) -> Floats:
     away = np.abs(np.arange(len(cells)) - place)
     for width in range(2, len(cells) + 1):
         near = np.maximum(1.0 - (away / width) ** 3, 0.0) ** 3
-        if near @ cells >= _ENOUGH:
+        if near @ cells >= ENOUGH:
             break
     return np.asarray(near)
