@@ -76,22 +76,30 @@ if TYPE_CHECKING:
     from opendp_optimal.measure.anatomy import record_of as record_of
     from opendp_optimal.measure.channel import make_optimal_channel as make_optimal_channel
     from opendp_optimal.measure.channel import then_optimal_channel as then_optimal_channel
+    from opendp_optimal.measure.concentrated import pure_epsilon as pure_epsilon
     from opendp_optimal.measure.facts import record_text as record_text
     from opendp_optimal.measure.frames.answer import Number as Number
     from opendp_optimal.measure.frames.answer import combined_accuracy as combined_accuracy
     from opendp_optimal.measure.frames.answer import noisy_frame as noisy_frame
+    from opendp_optimal.measure.frames.law import count_law as count_law
     from opendp_optimal.measure.frames.noise import Moves as Moves
     from opendp_optimal.measure.frames.noise import Price as Price
     from opendp_optimal.measure.frames.noise import TableNoise as TableNoise
     from opendp_optimal.measure.frames.noise import table_noise as table_noise
+    from opendp_optimal.measure.frames.quantiles import Candidates as Candidates
+    from opendp_optimal.measure.frames.secret import count_accuracy as count_accuracy
     from opendp_optimal.measure.gaussian import make_grid_gaussian as make_grid_gaussian
     from opendp_optimal.measure.gaussian import make_grid_laplace as make_grid_laplace
     from opendp_optimal.measure.gaussian import then_grid_gaussian as then_grid_gaussian
     from opendp_optimal.measure.gaussian import then_grid_laplace as then_grid_laplace
     from opendp_optimal.measure.noise import noise_measurement as noise_measurement
+    from opendp_optimal.measure.quantiles import QuantileDesign as QuantileDesign
+    from opendp_optimal.measure.quantiles import design_quantiles as design_quantiles
     from opendp_optimal.measure.space import INTEGER_RANGES as INTEGER_RANGES
     from opendp_optimal.measure.space import Space as Space
     from opendp_optimal.measure.space import space_of as space_of
+    from opendp_optimal.measure.threshold import KeyDesign as KeyDesign
+    from opendp_optimal.measure.threshold import design_keys as design_keys
     from opendp_optimal.measure.waiting import Deferred as Deferred
     from opendp_optimal.measure.waiting import Postprocess as Postprocess
     from opendp_optimal.measure.waiting import defer as defer

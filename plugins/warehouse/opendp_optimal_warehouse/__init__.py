@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from opendp_optimal_warehouse.expressions import col as col
     from opendp_optimal_warehouse.noise import make_noisy_table as make_noisy_table
     from opendp_optimal_warehouse.noise import then_noisy_table as then_noisy_table
+    from opendp_optimal_warehouse.public import Public as Public
     from opendp_optimal_warehouse.release import Release as Release
     from opendp_optimal_warehouse.steps import make_clip_per_person as make_clip_per_person
     from opendp_optimal_warehouse.steps import make_derive as make_derive
     from opendp_optimal_warehouse.steps import make_groups_per_person as make_groups_per_person
+    from opendp_optimal_warehouse.steps import make_join as make_join
     from opendp_optimal_warehouse.steps import make_rows_per_person as make_rows_per_person
     from opendp_optimal_warehouse.steps import make_tally as make_tally
     from opendp_optimal_warehouse.steps import make_where as make_where

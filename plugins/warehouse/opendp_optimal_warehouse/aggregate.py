@@ -1,8 +1,8 @@
-"""From rows to a handful of integers for each group, in one statement that the engine runs.
+"""From rows to a handful of integers for each group, which the engine adds up.
 
 Row by row to whole numbers, then as many rows of each person as are allowed, then sums. Which rows
 of a person are kept depends on this person's rows alone: they are put in order by a hash of
-everything that is used of them, and where hashes agree by these numbers themselves, so that rows
+everything that is used of them, and where hashes agree by these values themselves, so that rows
 that no order tells apart are equal. ``BETWEEN`` on the row's number: DuckDB rewrites ``<=`` into an
 operation that needs memory for all rows of a person.
 """
@@ -14,24 +14,29 @@ from functools import reduce
 from typing import Any
 
 import ibis
-import numpy as np
 
-from opendp_optimal_warehouse.engine import PRIME, constant, hashed, whole
+from opendp_optimal_warehouse.constants import whole
+from opendp_optimal_warehouse.engine import bytes_of, engine_of, read_number, value_of
+from opendp_optimal_warehouse.expressions import Column, Part
+from opendp_optimal_warehouse.grids import PRIME, hashed
 from opendp_optimal_warehouse.kinds import Kind
-from opendp_optimal_warehouse.layout import Key, Layout, Measured
+from opendp_optimal_warehouse.layout import Key, Layout
+from opendp_optimal_warehouse.public import listed
 
-__all__ = ["clip_people", "few_groups", "few_rows", "tally", "totals_from", "whole_rows"]
+__all__ = ["clip_people", "few_groups", "few_rows", "histogram", "tally", "whole_rows"]
 
-PERSON, GROUP, SOME, ROWS = "person", "place", "part", "rows"
-"""Columns of a table of whole numbers: who, which group, which of the groups that are bounded."""
+PERSON, GROUP, SOME, ROWS, CHOSEN = "person", "place", "part", "rows", "chosen"
+"""Who, which group, which of the groups that are bounded, how many rows, what chooses keys."""
 LARGEST_SUM = 1 << 62
 """Sums are clamped to this: a person moves a clamped sum no farther."""
 _DIGITS = "0123456789abcdef"
 _HASHED_DIGITS = 7
+_LOOSE = 4
+"""Whole keys need no list where so many times as many fit between the first and the last."""
 
 
 @ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
-def md5(text: str) -> str:  # type: ignore[empty-body]
+def md5(text: bytes) -> str:  # type: ignore[empty-body]
     """The engine's own."""
 
 
@@ -40,63 +45,103 @@ def value_name(at: int) -> str:
     return f"value{at}"
 
 
+def bin_name(at: int) -> str:
+    """Of the column with the bins of a column whose quantiles are asked for."""
+    return f"bin{at}"
+
+
+def key_names(layout: Layout) -> list[str]:
+    """The columns that tell groups apart."""
+    if not layout.keys:
+        return []
+    return [f"key{at}" for at in range(len(layout.keys))] if layout.raw else [GROUP]
+
+
 def whole_rows(table: Any, person: str | None, columns: Mapping[str, Any], layout: Layout) -> Any:
     """Each row as whole numbers: who, which group, where each measured value is in its range.
 
-    Rows without a person, and rows of other groups, are left out.
+    Rows without a person, rows without a key, and rows of other groups are left out.
 
     :param table: of Ibis
     :param person: column that says whose row it is; none: every row is its own person's
     :param columns: values of Ibis by name, as they are computed with
     :param layout: of the release
     """
-    chosen = {value_name(at): _placed(m, columns) for at, m in enumerate(layout.columns)}
-    for at, key in enumerate(layout.keys):
-        chosen[f"key{at}"] = columns[key.name]
     if person is not None:
         table = table.filter(table[person].notnull())
-        chosen[PERSON] = table[person]
+    chosen: dict[str, Any] = {}
+    asked: list[tuple[str, Any]] = [
+        *((value_name(at), m) for at, m in enumerate(layout.columns)),
+        *((bin_name(at), cut) for at, cut in enumerate(layout.cuts)),
+    ]
+    for name, one in asked:
+        number = read_number(table, columns, one.name, one.kind)
+        chosen[name] = one.grid.place(number, one.kind) - whole(one.grid.low)
+    for at, key in enumerate(layout.keys):
+        value = columns[key.name]
+        days = layout.raw and key.kind.name == "date"
+        chosen[f"key{at}"] = _day(value, key.kind) if days else value
+    if person is not None:
+        who = table[person]
+        numeric = who.type().is_integer()
+        chosen[PERSON] = who.cast("int64") if numeric else bytes_of(who, engine_of(table))
     if not chosen:
         chosen[GROUP] = whole(0)
     rows = table.select(**chosen)
+    if layout.raw:
+        for at, key in enumerate(layout.keys):
+            rows = _known(rows, at, key)
+        return rows
     for at, key in enumerate(layout.keys):
         rows = _numbered(rows, at, key)
     places = [rows[f"index{at}"] for at in range(len(layout.keys))]
-    kept = {name: rows[name] for name in rows.columns if name == PERSON or name.startswith("value")}
-    kept[GROUP] = _combined(places, [len(key.values) for key in layout.keys])
+    kept = {name: rows[name] for name in rows.columns if not name.startswith("index")}
+    kept[GROUP] = _combined(places, [len(key.values or ()) for key in layout.keys])
     if layout.groups is not None:
         some = [
             (p, k) for p, k in zip(places, layout.keys, strict=True) if k.name in layout.group_keys
         ]
-        kept[SOME] = _combined([p for p, _ in some], [len(k.values) for _, k in some])
+        kept[SOME] = _combined([p for p, _ in some], [len(k.values or ()) for _, k in some])
     return rows.select(**kept)
 
 
-def _placed(measured: Measured, columns: Mapping[str, Any]) -> Any:
-    """A value's place in its range, from 0 on."""
-    place = measured.grid.place(columns[measured.name], measured.kind)
-    return place - whole(measured.grid.low)
+def _known(rows: Any, at: int, key: Key) -> Any:
+    """The rows whose key is one of the public ones, or there at all."""
+    value, kind, values = rows[f"key{at}"], key.kind, key.values
+    if values is None:
+        return rows.filter(value.notnull())
+    if kind.name == "date":
+        kind, values = Kind("whole"), tuple(day_number(day) for day in values)
+    if kind.name == "whole":
+        low, high = min(values), max(values)
+        if high - low < _LOOSE * len(values):  # few others: they are left out afterwards
+            return rows.filter(value.between(whole(low), whole(high)))
+    public = listed(rows.get_backend(), {"known": (kind, values)})
+    return rows.semi_join(public, value == public.known)
+
+
+def day_number(day: Any) -> int:
+    """A day as a whole number: its digits."""
+    return int(day.year * 10000 + day.month * 100 + day.day)
+
+
+def _day(value: Any, kind: Kind) -> Any:
+    """The same in the engine; missing outside the years 1 to 9999."""
+    year, month, day = (
+        value_of(Part(Column("it"), part), {"it": value}, {"it": kind})
+        for part in ("year", "month", "day")
+    )
+    return (year * whole(100) + month) * whole(100) + day
 
 
 def _numbered(rows: Any, at: int, key: Key) -> Any:
     """The rows whose key is one of the public ones, with its number."""
-    one = ibis.literal(1).name("one").as_table()
-    public = one.select(
-        known=_listed(key).unnest(),
-        # Typed smaller than it is meant, so that the cast to 64 bits is not left out.
-        number=ibis.literal(list(range(len(key.values))), "array<int32>").unnest().cast("int64"),
-    )
+    assert key.values is not None
+    numbers = Kind("whole"), tuple(range(len(key.values)))
+    public = listed(rows.get_backend(), {"known": (key.kind, key.values), "number": numbers})
     joined = rows.inner_join(public, rows[f"key{at}"] == public.known)
     kept = {name: rows[name] for name in rows.columns if name != f"key{at}"}
     return joined.select(**kept, **{f"index{at}": public.number})
-
-
-def _listed(key: Key) -> Any:
-    """The values of a key as one array: a thousand constants would take long to write down."""
-    typed = {"whole": "array<int64>", "text": "array<string>"}.get(key.kind.name)
-    if typed is not None:
-        return ibis.literal(list(key.values), typed)
-    return ibis.array([constant(value, key.kind) for value in key.values])
 
 
 def _combined(places: Sequence[Any], sizes: Sequence[int]) -> Any:
@@ -110,12 +155,13 @@ def _combined(places: Sequence[Any], sizes: Sequence[int]) -> Any:
     )
 
 
-def _salt(rows: Any, person: Kind) -> Any:
-    """A number of a person, the same on every engine."""
-    who = rows[PERSON]
-    if person.name == "whole":
-        return (who.cast("int64") % whole(PRIME) + whole(PRIME)) % whole(PRIME)
-    digest = md5(who.cast("string"))
+def _mark(value: Any, kind: Kind) -> Any:
+    """A number below 2^31 of a value that is there, the same on every engine."""
+    if kind.name in ("whole", "date"):
+        return (value % whole(PRIME) + whole(PRIME)) % whole(PRIME)
+    if kind.name == "boolean":
+        return ibis.ifelse(value, whole(1), whole(0))
+    digest = md5(value)
     total = whole(0)
     for at in range(_HASHED_DIGITS):
         digit = ibis.literal(_DIGITS).find(digest.substr(at, 1)).cast("int64")
@@ -123,15 +169,29 @@ def _salt(rows: Any, person: Kind) -> Any:
     return total
 
 
-def _shown(rows: Any, layout: Layout) -> list[Any]:
-    """Everything that is used of a row, from 0 on; missing values have a number of their own."""
-    values = [
-        ibis.coalesce(rows[value_name(at)], whole(m.grid.width + 1))
-        if m.kind.nullable
-        else rows[value_name(at)]
-        for at, m in enumerate(layout.columns)
+def _group_order(rows: Any, layout: Layout, some: bool) -> tuple[list[Any], list[Any]]:
+    """What tells groups apart: numbers for a hash, and values that settle ties."""
+    if not layout.raw:
+        number = rows[SOME if some else GROUP] if layout.keys else whole(0)
+        return [number], [number] if layout.keys else []
+    taken = [
+        (rows[f"key{at}"], key.kind)
+        for at, key in enumerate(layout.keys)
+        if not some or key.name in layout.group_keys
     ]
-    return [rows[GROUP], *values]
+    return [_mark(value, kind) for value, kind in taken], [value for value, _ in taken]
+
+
+def _used(rows: Any, layout: Layout) -> list[Any]:
+    """The numbers that are used of a row, from 0 on; missing ones have a number of their own."""
+    found = []
+    for name, kind, grid in [
+        *((value_name(at), m.kind, m.grid) for at, m in enumerate(layout.columns)),
+        *((bin_name(at), cut.kind, cut.grid) for at, cut in enumerate(layout.cuts)),
+    ]:
+        value = rows[name]
+        found.append(ibis.coalesce(value, whole(grid.width + 1)) if kind.nullable else value)
+    return found
 
 
 def few_groups(rows: Any, person: Kind, layout: Layout) -> Any:
@@ -141,11 +201,10 @@ def few_groups(rows: Any, person: Kind, layout: Layout) -> Any:
     :param person: kind of the column that says who
     :param layout: of the release
     """
-    order = [hashed([_salt(rows, person), rows[SOME]]), rows[SOME]]
-    place = ibis.dense_rank().over(ibis.window(group_by=rows[PERSON], order_by=order)) + 1
-    ranked = rows.mutate(rank=place)
-    kept = ranked.filter(ranked.rank.between(1, layout.groups))
-    return kept.drop("rank")
+    marked = _marked(rows, person, _group_order(rows, layout, some=True)[0])
+    window = _window(marked, _group_order(marked, layout, some=True)[1])
+    ranked = marked.mutate(rank=ibis.dense_rank().over(window) + 1)
+    return ranked.filter(ranked["rank"].between(1, layout.groups)).select(rows.columns)
 
 
 def few_rows(rows: Any, person: Kind, layout: Layout) -> Any:
@@ -155,12 +214,22 @@ def few_rows(rows: Any, person: Kind, layout: Layout) -> Any:
     :param person: kind of the column that says who
     :param layout: of the release
     """
-    shown = _shown(rows, layout)
-    order = [hashed([_salt(rows, person), *shown]), *shown]
-    place = ibis.row_number().over(ibis.window(group_by=rows[PERSON], order_by=order)) + 1
-    ranked = rows.mutate(rank=place)
-    kept = ranked.filter(ranked.rank.between(1, layout.rows))
-    return kept.drop("rank")
+    groups = _group_order(rows, layout, some=False)[0]
+    marked = _marked(rows, person, [*groups, *_used(rows, layout)])
+    ties = [*_group_order(marked, layout, some=False)[1], *_used(marked, layout)]
+    ranked = marked.mutate(rank=ibis.row_number().over(_window(marked, ties)) + 1)
+    return ranked.filter(ranked["rank"].between(1, layout.rows)).select(rows.columns)
+
+
+def _marked(rows: Any, person: Kind, numbers: list[Any]) -> Any:
+    """The rows with the number that they are put in order by."""
+    return rows.mutate(hash=hashed(_mark(rows[PERSON], person), numbers))
+
+
+def _window(marked: Any, ties: list[Any]) -> Any:
+    """The rows of each person in order."""
+    square = marked["hash"] * marked["hash"] % whole(PRIME)
+    return ibis.window(group_by=marked[PERSON], order_by=[square, *ties])
 
 
 def clip_people(rows: Any, layout: Layout) -> Any:
@@ -173,13 +242,18 @@ def clip_people(rows: Any, layout: Layout) -> Any:
     for at, measured in enumerate(layout.columns):
         assert measured.person is not None
         low, high = measured.person.low, measured.person.high
-        total = (rows[value_name(at)] + whole(measured.grid.low)).sum()
+        value = rows[value_name(at)] + whole(measured.grid.low)
+        if engine_of(rows) == "pyspark":  # other engines add whole numbers up with more bits
+            value = value.cast("decimal(38, 0)")
+        total = value.sum()
         clipped = ibis.greatest(ibis.least(total, whole(high)), whole(low)) - whole(low)
         # An engine's least of a missing value and a number may be the number.
-        found[value_name(at)] = ibis.ifelse(total.isnull(), ibis.null("int64"), clipped)
+        found[value_name(at)] = ibis.ifelse(total.isnull(), ibis.null("int64"), clipped).cast(
+            "int64"
+        )
     if layout.clipped_rows is not None:
         found[ROWS] = ibis.least(rows.count(), whole(layout.clipped_rows))
-    return rows.group_by([PERSON, GROUP]).agg(**found)
+    return rows.group_by([PERSON, *key_names(layout)]).agg(**found)
 
 
 def tally(rows: Any, layout: Layout) -> Any:
@@ -207,32 +281,25 @@ def tally(rows: Any, layout: Layout) -> Any:
                 ((square - square % whole(width)) // whole(width)).cast("int64").sum()
             )
         found[f"total{at}"] = number
+    if layout.secret:
+        found[CHOSEN] = rows.count() if clipped or layout.alone else rows[PERSON].nunique()
     if not layout.keys:
         return rows.agg(**found)
-    return rows.group_by(GROUP).agg(**found)
+    return rows.group_by(key_names(layout)).agg(**found)
+
+
+def histogram(rows: Any, layout: Layout, at: int) -> Any:
+    """How many rows of each group are in each bin of a column.
+
+    :param rows: whole numbers of which each person has few
+    :param layout: of the release
+    :param at: which of the cuts
+    """
+    there = rows.filter(rows[bin_name(at)].notnull())
+    by = {name: there[name] for name in key_names(layout)}
+    return there.group_by(bin=there[bin_name(at)], **by).agg(number=there.count())
 
 
 def _clamped(total: Any) -> Any:
     most = whole(LARGEST_SUM)
     return ibis.greatest(ibis.least(ibis.coalesce(total, whole(0)), most), -most).cast("int64")
-
-
-def totals_from(found: Any, layout: Layout) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The integers as an array, a row for each group; sums are centred.
-
-    :param found: what the engine answered, an Arrow table
-    :param layout: of the release
-    """
-    totals = layout.totals
-    table = np.zeros((layout.size, len(totals)), np.int64)
-    place = found[GROUP].to_numpy() if layout.keys else np.zeros(len(found), np.int64)
-    for at in range(len(totals)):
-        table[place, at] = found[f"total{at}"].to_numpy()
-    centred = table.copy()
-    for at, total in enumerate(totals):
-        if total.what in ("sum", "squares"):
-            counted = table[:, layout.counted_by(total.column)]
-            # In Python's integers: twice a clamped sum may not fit.
-            exact = 2 * table[:, at].astype(object) - total.move * counted.astype(object)
-            centred[:, at] = np.clip(exact, -LARGEST_SUM, LARGEST_SUM).astype(np.int64)
-    return centred

@@ -12,19 +12,15 @@ missing; a comparison with one is neither true nor false, and ``where`` keeps wh
 
 from __future__ import annotations
 
-import datetime
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NoReturn
 
-import numpy as np
+from opendp_optimal_warehouse.given import constant, constants
 
 __all__ = ["Expression", "col"]
 
-MOST_VALUES = 100_000
-"""Constants in one list."""
 _TOTAL = "is not on the list of operations that no row can make fail"
 
 
@@ -32,6 +28,11 @@ class Expression:
     """A column, or something computed from columns. Made by :func:`col`."""
 
     __hash__: Any = None
+    _text = ""
+
+    def __repr__(self) -> str:
+        """As it is written."""
+        return self._text.format(**vars(self))
 
     def clamp(self, low: int, high: int) -> Expression:
         """A number rounded to the nearest whole number (halves down), and brought into a range.
@@ -225,9 +226,7 @@ class Clamp(Expression):
     low: int
     high: int
 
-    def __repr__(self) -> str:
-        """As it is written."""
-        return f"{self.of}.clamp({self.low}, {self.high})"
+    _text = "{of}.clamp({low}, {high})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -260,9 +259,7 @@ class IsMissing(Expression):
 
     of: Expression
 
-    def __repr__(self) -> str:
-        """As it is written."""
-        return f"{self.of}.is_missing()"
+    _text = "{of}.is_missing()"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -285,9 +282,7 @@ class Part(Expression):
     of: Expression
     part: str
 
-    def __repr__(self) -> str:
-        """As it is written."""
-        return f"{self.of}.{self.part}()"
+    _text = "{of}.{part}()"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -298,9 +293,7 @@ class Compare(Expression):
     left: Expression
     right: Expression
 
-    def __repr__(self) -> str:
-        """As it is written."""
-        return f"({self.left} {self.sign} {self.right})"
+    _text = "({left} {sign} {right})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -310,9 +303,7 @@ class Both(Expression):
     left: Expression
     right: Expression
 
-    def __repr__(self) -> str:
-        """As it is written."""
-        return f"({self.left} & {self.right})"
+    _text = "({left} & {right})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -322,9 +313,7 @@ class Either(Expression):
     left: Expression
     right: Expression
 
-    def __repr__(self) -> str:
-        """As it is written."""
-        return f"({self.left} | {self.right})"
+    _text = "({left} | {right})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -333,9 +322,7 @@ class Not(Expression):
 
     of: Expression
 
-    def __repr__(self) -> str:
-        """As it is written."""
-        return f"~{self.of}"
+    _text = "~{of}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -346,9 +333,7 @@ class Arithmetic(Expression):
     left: Expression
     right: Expression
 
-    def __repr__(self) -> str:
-        """As it is written."""
-        return f"({self.left} {self.sign} {self.right})"
+    _text = "({left} {sign} {right})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -358,9 +343,7 @@ class Divide(Expression):
     of: Expression
     by: int
 
-    def __repr__(self) -> str:
-        """As it is written."""
-        return f"({self.of} // {self.by})"
+    _text = "({of} // {by})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -370,9 +353,7 @@ class Remainder(Expression):
     of: Expression
     by: int
 
-    def __repr__(self) -> str:
-        """As it is written."""
-        return f"({self.of} % {self.by})"
+    _text = "({of} % {by})"
 
 
 def col(name: str) -> Expression:
@@ -386,48 +367,6 @@ def col(name: str) -> Expression:
     if not isinstance(name, str) or not name:
         raise ValueError(f"name ({name!r}) must be the name of a column")
     return Column(name)
-
-
-def constant(name: str, value: Any) -> Any:
-    """Return a constant as a plain value of Python; refuse what no engine holds.
-
-    :param name: what to call the argument in the message
-    :param value: a number, a text, a truth value, a date, a time without a zone
-    """
-    plain = value.item() if isinstance(value, np.generic) else value
-    if isinstance(plain, bool | int | float | str | datetime.date):
-        if isinstance(plain, float) and not math.isfinite(plain):
-            raise ValueError(f"{name} ({value!r}) must be finite")
-        if isinstance(plain, int) and not -(1 << 63) <= plain < 1 << 63:
-            raise ValueError(f"{name} ({value!r}) must be a whole number of 64 bits")
-        if isinstance(plain, str) and ("\0" in plain or not _encodable(plain)):
-            raise ValueError(f"{name} ({value!r}) must be a text that can be written as UTF-8")
-        if isinstance(plain, datetime.datetime) and plain.tzinfo is not None:
-            raise ValueError(f"{name} ({value!r}) must be a time without a zone")
-        return plain
-    raise ValueError(f"{name} ({value!r}) must be a number, a text, a truth value or a date")
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def constants(name: str, values: Any) -> tuple[Any, ...]:
-    """Return a list of constants, checked.
-
-    :param name: what to call the argument in the message
-    :param values: the list
-    """
-    if isinstance(values, str | bytes | Expression) or not hasattr(values, "__iter__"):
-        raise ValueError(f"{name} ({values!r}) must be a list of constants")
-    found = tuple(constant(name, value) for value in values)
-    if not 1 <= len(found) <= MOST_VALUES:
-        raise ValueError(f"{name} ({len(found)} values) must have 1 to {MOST_VALUES} values")
-    return found
 
 
 def _whole(name: str, value: Any) -> int:

@@ -12,6 +12,7 @@ from functools import singledispatch
 from typing import Any
 
 from opendp_optimal_warehouse import expressions as e
+from opendp_optimal_warehouse.given import constant
 
 __all__ = ["Kind", "columns_of", "kind_of"]
 
@@ -110,7 +111,7 @@ def _fitting(name: str, value: Any, kind: Kind) -> Any:
         "timestamp": datetime.datetime,
     }
     if kind.name == "whole" and isinstance(value, float) and value.is_integer():
-        value = e.constant(name, int(value))
+        value = constant(name, int(value))
     fits = isinstance(value, wanted[kind.name])
     if isinstance(value, bool) and kind.name != "boolean":
         fits = False

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from opendp_optimal.extend import Moves
-from opendp_optimal_warehouse.engine import Grid
+from opendp_optimal_warehouse.grids import Grid
 from opendp_optimal_warehouse.kinds import Kind
 
-__all__ = ["Key", "Layout", "Measured", "Total"]
+__all__ = ["Cut", "Key", "Layout", "Measured", "Total"]
 
 MOST_GROUPS = 1 << 20
 
@@ -21,12 +21,12 @@ class Key:
 
     :param name: of the column
     :param kind: of the column
-    :param values: of the groups; public
+    :param values: of the groups; public. None: only the data have them
     """
 
     name: str
     kind: Kind
-    values: tuple[Any, ...]
+    values: tuple[Any, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,24 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """A column whose quantiles are asked for.
+
+    :param name: of the column
+    :param kind: of the column
+    :param grid: the bins: each is around a multiple of the grid
+    :param bounds: values beyond count as these
+    :param wanted: probabilities
+    """
+
+    name: str
+    kind: Kind
+    grid: Grid
+    bounds: tuple[float, float]
+    wanted: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Total:
     """One integer of every group.
 
@@ -83,8 +101,10 @@ class Layout:
     :param count: whether rows are counted
     :param rows: of a person, at most; none where sums are clipped
     :param groups: of a person, at most, among the values of ``group_keys``
-    :param group_keys: how many of the keys, the first ones, these groups are made by
+    :param group_keys: names of the keys that these groups are made by
     :param clipped_rows: rows that a person counts for in a group, at most, where sums are clipped
+    :param cuts: columns whose quantiles are asked for
+    :param alone: whether every row is its own person's
     """
 
     keys: tuple[Key, ...]
@@ -95,20 +115,32 @@ class Layout:
     groups: int | None
     group_keys: tuple[str, ...] = ()
     clipped_rows: int | None = None
+    cuts: tuple[Cut, ...] = ()
+    alone: bool = False
 
     @property
-    def size(self) -> int:
-        """Groups in all."""
-        return math.prod(len(key.values) for key in self.keys)
+    def secret(self) -> bool:
+        """Whether only the data have the keys."""
+        return any(key.values is None for key in self.keys)
 
     @property
-    def person_groups(self) -> int:
-        """Groups that a person can be in."""
-        most = self.size
-        if self.groups is not None:
-            others = [len(key.values) for key in self.keys if key.name not in self.group_keys]
-            most = min(most, self.groups * math.prod(others))
-        return most if self.rows is None else min(most, self.rows)
+    def raw(self) -> bool:
+        """Whether groups are told apart by their keys; by a number otherwise."""
+        return bool(self.keys) and (self.secret or self.alone)
+
+    @property
+    def size(self) -> int | None:
+        """Groups in all; none where only the data have the keys."""
+        return None if self.secret else math.prod(len(key.values or ()) for key in self.keys)
+
+    @property
+    def person_groups(self) -> int | None:
+        """Groups that a person can be in; none where nothing bounds them."""
+        others = [key for key in self.keys if key.name not in self.group_keys]
+        bounds = [self.rows, self.size]
+        if self.groups is not None and all(key.values is not None for key in others):
+            bounds.append(self.groups * math.prod(len(key.values or ()) for key in others))
+        return min((bound for bound in bounds if bound is not None), default=None)
 
     @property
     def totals(self) -> tuple[Total, ...]:
@@ -134,6 +166,7 @@ class Layout:
         """How far one person moves the integers."""
         row = tuple(total.move for total in self.totals)
         groups = self.person_groups
+        assert groups is not None
         if self.rows is None:
             return Moves(row=row, person=row, rows=groups, groups=groups, pair=self._is_pair)
         most = tuple(t.move if t.what == "people" else t.move * self.rows for t in self.totals)

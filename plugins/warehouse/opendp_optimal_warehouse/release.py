@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,10 @@ import ibis
 from opendp.measures import approximate, max_divergence, zero_concentrated_divergence
 from opendp.mod import Measure, Measurement, OpenDPException, Transformation
 
-from opendp_optimal.extend import TableNoise, finite, positive, require_features
+from opendp_optimal.extend import count_law, finite, positive, require_features
 from opendp_optimal_warehouse import aggregate
+from opendp_optimal_warehouse.asking import watched
+from opendp_optimal_warehouse.designs import Designs
 from opendp_optimal_warehouse.errors import WarehouseError
 from opendp_optimal_warehouse.layout import Layout
 from opendp_optimal_warehouse.noise import make_noisy_table
@@ -36,7 +39,7 @@ class Release:
     :param layout: its integers
     :param rows: from the source to whole numbers of which each person has few
     :param measurement: all of it
-    :param noise: that is added
+    :param designs: of the noise
     :param price: in the words of the ledger
     """
 
@@ -44,7 +47,7 @@ class Release:
     layout: Layout
     rows: Transformation
     measurement: Measurement
-    noise: TableNoise
+    designs: Designs
     price: dict[str, float]
 
     @staticmethod
@@ -65,21 +68,24 @@ class Release:
         noisy: Any = make_noisy_table(
             tally.output_domain, tally.output_metric, 1, d_out, output_measure=measure
         )
-        return Release(table, layout, chain, chain >> tally >> noisy, noisy.noise, price)
+        return Release(table, layout, chain, chain >> tally >> noisy, noisy.designs, price)
 
-    def run(self, *, request: str | None = None) -> Any:
+    def run(self, *, request: str | None = None, progress: Callable[[], None] | None = None) -> Any:
         """Charge the ledger, ask the database, add noise.
 
         :param request: a key under which the answer is stored
+        :param progress: called again and again while the database works
         """
         table = self.table
+        table.check_unchanged()
         domain, metric = table.input_space
         context = table.ledger.context(
             table.name, data=table.source, privacy_unit=(metric, 1), domain=domain
         )
         charged: Any = context.queryable
         try:
-            found = charged.ask(self.measurement, request)
+            with watched(progress):
+                found = charged.ask(self.measurement, request)
         except OpenDPException:
             found = None
         if found is None:  # outside of the handler: nothing keeps what the database said
@@ -89,29 +95,61 @@ class Release:
             )
         return found if request is None else found.collect()
 
+    def law(self, name: str) -> Any:
+        """The law of the noise of a count, as the posterior wants it.
+
+        :param name: "people" or "count"
+        :raises ValueError: where no single table hides it
+        """
+        noise = None if self.designs.alone else self.designs.table
+        asked = {"people": self.layout.people, "count": self.layout.count}
+        if not asked.get(name):
+            raise ValueError(f"name ({name!r}) must be a count that is asked for")
+        what = "people" if name == "people" else "rows"
+        law = None
+        if noise is not None:
+            at = next(at for at, total in enumerate(self.layout.totals) if total.what == what)
+            law = count_law(noise, at)
+        if law is None:
+            told = "chosen with its keys" if noise is None else noise.name
+            raise ValueError(f"name ({name!r}): its noise ({told}) must be one table for the count")
+        return law
+
     @property
-    def query(self) -> Any:
-        """What the database is asked, as a table of Ibis; its answer is not private."""
-        return aggregate.tally(self.rows(self.table.source), self.layout)
+    def queries(self) -> list[Any]:
+        """What the database is asked, as tables of Ibis; the answers are not private."""
+        rows, layout = self.rows(self.table.source), self.layout
+        found = [aggregate.tally(rows, layout)] if layout.totals or layout.secret else []
+        return found + [aggregate.histogram(rows, layout, at) for at in range(len(layout.cuts))]
 
     @property
     def sql(self) -> str:
         """What the database is asked."""
-        return str(ibis.to_sql(self.query))
+        return ";\n\n".join(str(ibis.to_sql(query)) for query in self.queries)
 
     def explain(self) -> str:
         """The SQL, what a person can change and why, the noise and the price."""
         price = ", ".join(f"{name} {value:g}" for name, value in self.price.items())
+        layout, noise = self.layout, self.designs.table
+        groups = "those of enough people" if layout.size is None else layout.size
         lines = [
             f"price      {price}, charged to {self.table.name!r} before anything is sent",
-            f"noise      {self.noise.name}",
-            f"groups     {self.layout.size}",
-            *(f"person     {reason}" for reason in reasons(self.layout)),
+            *(f"noise      {words}" for words in self.designs.words),
+            f"groups     {groups}",
+            *(f"person     {reason}" for reason in reasons(layout)),
         ]
-        for at, total in enumerate(self.layout.totals):
+        for at, total in enumerate(layout.totals if noise is not None else ()):
+            assert noise is not None
             lines.append(
-                f"integer    {told(self.layout, at)}: a record moves it by at most {total.move}, "
-                f"noise of standard deviation {self.noise.variance[at] ** 0.5:.4g}"
+                f"integer    {told(layout, at)}: a record moves it by at most {total.move}, "
+                f"noise of standard deviation {noise.variance[at] ** 0.5:.4g}"
+            )
+        for cut, design in zip(layout.cuts, self.designs.cuts, strict=True):
+            ranks = ", ".join(f"{off:.3g}" for off in design.spread)
+            lines.append(
+                f"quantiles  of {cut.name} in [{cut.bounds[0]:g}, {cut.bounds[1]:g}], "
+                f"{cut.grid.width + 1} candidates: a row is at one; about 95 % of the time ranks "
+                f"are off by at most {ranks}"
             )
         return "\n".join([*lines, "", self.sql])
 
@@ -194,7 +232,7 @@ def reasons(layout: Layout) -> list[str]:
 
     :param layout: of the release
     """
-    groups = layout.person_groups
+    groups, size = layout.person_groups, layout.size
     found = []
     if layout.groups is not None:
         by = ", ".join(layout.group_keys)
@@ -203,5 +241,7 @@ def reasons(layout: Layout) -> list[str]:
         found.append("one record in a group: what a person has there, clipped")
     elif layout.rows > 1 or layout.people:
         found.append(f"at most {layout.rows} rows in all: the others are left out")
-    found.append(f"moves the integers of at most {groups} of {layout.size} groups")
+    found.append(
+        f"moves the integers of at most {groups} {'' if size is None else f'of {size} '}groups"
+    )
     return found

@@ -9,7 +9,6 @@ last step runs the query: its integers move by what :attr:`Layout.moves` says.
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,17 +25,21 @@ from opendp_optimal.extend import (
     to_then,
 )
 from opendp_optimal_warehouse import aggregate
+from opendp_optimal_warehouse.asking import ask_all
+from opendp_optimal_warehouse.counted import Counted, counted
 from opendp_optimal_warehouse.engine import read, value_of
-from opendp_optimal_warehouse.errors import WarehouseError, quietly
-from opendp_optimal_warehouse.expressions import Expression
+from opendp_optimal_warehouse.errors import WarehouseError
+from opendp_optimal_warehouse.expressions import Expression, col
 from opendp_optimal_warehouse.kinds import Kind, kind_of
 from opendp_optimal_warehouse.layout import Layout
+from opendp_optimal_warehouse.public import Public
 
 __all__ = [
     "Columns",
     "make_clip_per_person",
     "make_derive",
     "make_groups_per_person",
+    "make_join",
     "make_rows_per_person",
     "make_tally",
     "make_where",
@@ -46,11 +49,15 @@ __all__ = [
     "then_clip_per_person",
     "then_derive",
     "then_groups_per_person",
+    "then_join",
     "then_rows_per_person",
     "then_tally",
     "then_where",
     "then_whole_rows",
 ]
+
+_LONGEST_NAME = 63
+"""PostgreSQL cuts longer ones off."""
 
 
 class _Told:
@@ -71,15 +78,17 @@ class Columns(_Told):
     :param person: column that says whose row it is; none: every row is its own person's
     :param who: kind of this column
     :param kinds: of the columns that can be computed with
+    :param others: names of columns that cannot
     """
 
     person: str | None
     who: Kind | None
     kinds: dict[str, Kind] = field(hash=False)
+    others: tuple[str, ...] = ()
 
     def told(self) -> str:
         """Everything."""
-        return repr((self.person, self.who, sorted(self.kinds.items())))
+        return repr((self.person, self.who, sorted(self.kinds.items()), self.others))
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,7 +136,7 @@ def _whole_domain(whole: Whole) -> Domain:
 
 
 def _totals_domain(layout: Layout) -> Domain:
-    return new_domain("WarehouseTotals", lambda value: hasattr(value, "shape"), Totals(layout))
+    return new_domain("WarehouseTotals", lambda x: isinstance(x, Counted), Totals(layout))
 
 
 @dataclass(frozen=True, repr=False)
@@ -204,9 +213,7 @@ def make_derive(
     """
     known = described(input_domain, Columns)
     found = {name: kind_of(what, known.kinds) for name, what in columns.items()}
-    for name in found:
-        if name in known.kinds or name == known.person:
-            raise ValueError(f"column ({name!r}) must have a name that no column has")
+    _check_new(found, known)
 
     def function(table: Any) -> Any:
         before = values(table, known)
@@ -217,6 +224,51 @@ def make_derive(
     output = table_domain(replace(known, kinds=known.kinds | found))
     record = record_text("make_derive", repr(columns))
     return _step(input_domain, input_metric, output, function, record)
+
+
+def make_join(
+    input_domain: Domain, input_metric: Metric, public: Public, on: str
+) -> Transformation:
+    """Make a transformation that adds the columns of a public table; missing where it has no row.
+
+    A row finds at most one row of the public table.
+
+    :param input_domain: of tables
+    :param input_metric: of people
+    :param public: has every key once
+    :param on: the column with keys
+    """
+    known = described(input_domain, Columns)
+    kind = kind_of(col(on), known.kinds)
+    if kind.name != public.kinds[public.key].name or not kind.listable:
+        raise ValueError(
+            f"on ({on!r}, of kind {kind.name}) must be of the kind of the public key: "
+            f"{public.kinds[public.key].name}"
+        )
+    new = {
+        name: replace(k, nullable=True) for name, k in public.kinds.items() if name != public.key
+    }
+    _check_new(new, known)
+
+    def function(table: Any) -> Any:
+        there = public.rows(table)
+        names = {name: f"public {at}" for at, name in enumerate(public.kinds)}
+        there = there.rename({names[name]: name for name in names})
+        found = table.left_join(there, values(table, known)[on] == there[names[public.key]])
+        kept = {name: table[name] for name in table.columns}
+        return found.select(**kept, **{name: there[names[name]] for name in new})
+
+    output = table_domain(replace(known, kinds=known.kinds | new))
+    record = record_text("make_join", public.told(), on)
+    return _step(input_domain, input_metric, output, function, record)
+
+
+def _check_new(names: Any, known: Columns) -> None:
+    for name in names:
+        if name in known.kinds or name == known.person or name in known.others:
+            raise ValueError(f"column ({name!r}) must have a name that no column has")
+        if not name or "\0" in name or len(name.encode(errors="replace")) > _LONGEST_NAME:
+            raise ValueError(f"column ({name!r}) must have a name of 1 to {_LONGEST_NAME} bytes")
 
 
 def make_whole_rows(input_domain: Domain, input_metric: Metric, layout: Layout) -> Transformation:
@@ -304,10 +356,11 @@ def make_tally(input_domain: Domain, input_metric: Metric) -> Transformation:
         raise ValueError("without a person every row counts for itself")
 
     def function(rows: Any) -> Any:
-        query = aggregate.tally(rows, layout)
-        with _turn(rows):
-            found = quietly("the database did not answer the query", query.to_pyarrow)
-        return aggregate.totals_from(found, layout)
+        queries = [aggregate.tally(rows, layout)] if layout.totals or layout.secret else []
+        queries += [aggregate.histogram(rows, layout, at) for at in range(len(layout.cuts))]
+        found = ask_all(queries)
+        first = found.pop(0) if len(found) > len(layout.cuts) else None
+        return counted(first, found, layout)
 
     return make_transformation(
         input_domain,
@@ -318,12 +371,6 @@ def make_tally(input_domain: Domain, input_metric: Metric) -> Transformation:
         _same,
         record="make_tally()",
     )
-
-
-def _turn(rows: Any) -> threading.Lock:
-    """Whose turn it is: a connection answers one thread at a time."""
-    turn: threading.Lock = vars(rows.get_backend()).setdefault("_turn", threading.Lock())
-    return turn
 
 
 def values(table: Any, columns: Columns) -> dict[str, Any]:
@@ -340,6 +387,7 @@ def values(table: Any, columns: Columns) -> dict[str, Any]:
 
 then_where = to_then(make_where)
 then_derive = to_then(make_derive)
+then_join = to_then(make_join)
 then_whole_rows = to_then(make_whole_rows)
 then_groups_per_person = to_then(make_groups_per_person)
 then_rows_per_person = to_then(make_rows_per_person)

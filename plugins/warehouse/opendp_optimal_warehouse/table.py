@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,15 +10,25 @@ from opendp.mod import Domain, Metric, Transformation
 
 from opendp_optimal.budget import Ledger
 from opendp_optimal.extend import whole
-from opendp_optimal_warehouse.engine import grid_of
-from opendp_optimal_warehouse.expressions import Expression, col, constants
-from opendp_optimal_warehouse.kinds import Kind, check_constants, kind_of
-from opendp_optimal_warehouse.layout import MOST_GROUPS, Key, Layout, Measured
+from opendp_optimal_warehouse.asked import (
+    check_answers,
+    cut_of,
+    key_of,
+    measured_of,
+    secret_key,
+)
+from opendp_optimal_warehouse.asking import turn_of
+from opendp_optimal_warehouse.errors import WarehouseError
+from opendp_optimal_warehouse.expressions import Expression
+from opendp_optimal_warehouse.kinds import Kind
+from opendp_optimal_warehouse.layout import MOST_GROUPS, Key, Layout
+from opendp_optimal_warehouse.public import Public, public_frame
 from opendp_optimal_warehouse.release import Release
 from opendp_optimal_warehouse.steps import (
     Columns,
     described,
     make_derive,
+    make_join,
     make_where,
     people_distance,
     table_domain,
@@ -27,8 +37,6 @@ from opendp_optimal_warehouse.steps import (
 __all__ = ["Table"]
 
 MOST_ROWS = 1024
-STEPS = 1 << 20
-"""Whole numbers in the range of a column."""
 _MOST_COLUMNS = 100
 Bounds = Mapping[str, Any]
 
@@ -43,12 +51,14 @@ class Table:
     :param ledger: that is charged
     :param name: of the data set's budget in the ledger
     :param columns: what is known of the source
+    :param again: opens the source again, to see whether its columns are the same
     """
 
     source: Any = field(repr=False)
     ledger: Ledger
     name: str
     columns: Columns = field(repr=False)
+    again: Callable[[], Any] | None = field(default=None, repr=False)
     _steps: tuple[Transformation, ...] = field(default=(), repr=False)
     _keys: tuple[Key, ...] = field(default=(), repr=False)
     _rows: int | None = None
@@ -89,31 +99,43 @@ class Table:
             raise ValueError("derive needs a column, as decade=col('age').clamp(0, 119) // 10")
         return self._after(make_derive(*self._space, dict(columns)))
 
+    def join(self, public: Any, on: str) -> Table:
+        """Add the columns of a public table that has every key once; missing where it has none.
+
+        :param public: from :meth:`Warehouse.public`, or a Polars frame with the column ``on``
+        :param on: the column with keys
+        """
+        known = public if isinstance(public, Public) else public_frame(public, on)
+        return self._after(make_join(*self._space, known, on))
+
     def _after(self, step: Transformation) -> Table:
         if len(self._steps) >= _MOST_COLUMNS:
             raise ValueError(f"a table must have at most {_MOST_COLUMNS} steps")
         return replace(self, _steps=(*self._steps, step))
 
-    def by(self, *names: str, keys: Any) -> Table:
+    def by(self, *names: str, keys: Any = None) -> Table:
         """Release a row for each group.
 
         :param names: of the columns that groups are made by: texts, whole numbers, truth values or
             dates
         :param keys: the groups, which are public: a list for one column, a dictionary of lists for
-            several. Rows of other groups are left out
+            several. Rows of other groups are left out. None: only the data have them, and groups
+            of enough people are released
         """
         if self._keys:
             raise ValueError("by must be called once, with all columns")
         if not names or len(set(names)) != len(names):
             raise ValueError(f"names ({names!r}) must be different columns, at least one")
+        kinds = self.kinds
+        if keys is None:
+            return replace(self, _keys=tuple(secret_key(name, kinds) for name in names))
         lists = keys if isinstance(keys, Mapping) else {names[0]: keys}
         if set(lists) != set(names):
             raise ValueError(f"keys must have a list for each of {', '.join(names)}")
-        kinds = self.kinds
-        made = tuple(_key(name, lists[name], kinds) for name in names)
-        layout = Layout(made, (), True, True, 1, None)
-        if layout.size > MOST_GROUPS:
-            raise ValueError(f"keys ({layout.size} groups) must make at most {MOST_GROUPS} groups")
+        made = tuple(key_of(name, lists[name], kinds) for name in names)
+        size = Layout(made, (), True, True, 1, None).size or 0
+        if size > MOST_GROUPS:
+            raise ValueError(f"keys ({size} groups) must make at most {MOST_GROUPS} groups")
         return replace(self, _keys=made)
 
     def rows_per_person(self, count: int) -> Table:
@@ -153,6 +175,17 @@ class Table:
         most = None if rows is None else whole("rows", rows, most=1 << 20)
         return replace(self, _clip=(dict(sum or {}), most))
 
+    def check_unchanged(self) -> None:
+        """Refuse a source whose columns are not those it was opened with; nothing is charged."""
+        if self.again is None:
+            return
+        with turn_of(self.source.get_backend()):
+            now = self.again()
+        if now.schema() != self.source.schema():
+            raise WarehouseError(
+                "the table has other columns than when it was opened: open it again"
+            )
+
     def _need_people(self, what: str) -> None:
         if self.columns.person is None:
             raise ValueError(f"{what} needs a table with a person")
@@ -165,10 +198,12 @@ class Table:
         sums: Bounds | None = None,
         means: Bounds | None = None,
         variances: Bounds | None = None,
+        quantiles: Mapping[str, Any] | None = None,
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
         request: str | None = None,
+        progress: Callable[[], None] | None = None,
     ) -> Any:
         """Charge the ledger, ask the database, add noise: one table, one price.
 
@@ -177,13 +212,16 @@ class Table:
         :param sums: bounds of the values of each column that is summed; values are clamped to them
         :param means: bounds, for each column whose mean is asked for
         :param variances: bounds, for each column whose variance is asked for
+        :param quantiles: ``(low, high, probabilities)``, for each column
         :param epsilon: the price
         :param delta: the price
         :param rho: the price, in place of epsilon and delta
         :param request: a key under which the answer is stored: asked again, the same answer comes
             back and nothing is charged
-        :returns: a Polars frame: the keys, and for each answer its value and ``<name>_accuracy``,
-            which the noise stays within with a chance of 95 %
+        :param progress: called again and again while the database works
+        :returns: a Polars frame: the keys, and for each answer its value, ``<name>_accuracy``,
+            which the noise stays within with a chance of 95 %, and the interval that follows,
+            ``<name>_lower`` to ``<name>_upper``
         """
         prepared = self.prepare(
             people=people,
@@ -191,11 +229,12 @@ class Table:
             sums=sums,
             means=means,
             variances=variances,
+            quantiles=quantiles,
             epsilon=epsilon,
             delta=delta,
             rho=rho,
         )
-        return prepared.run(request=request)
+        return prepared.run(request=request, progress=progress)
 
     def explain(self, **asked: Any) -> str:
         """The SQL, what a person can change and why, the noise and the price; nothing is charged.
@@ -212,6 +251,7 @@ class Table:
         sums: Bounds | None = None,
         means: Bounds | None = None,
         variances: Bounds | None = None,
+        quantiles: Mapping[str, Any] | None = None,
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
@@ -221,7 +261,12 @@ class Table:
         :param people: as for :meth:`release`, as all others
         """
         layout = self.layout(
-            people=people, count=count, sums=sums, means=means, variances=variances
+            people=people,
+            count=count,
+            sums=sums,
+            means=means,
+            variances=variances,
+            quantiles=quantiles,
         )
         return Release.of(self, layout, epsilon, delta, rho)
 
@@ -233,37 +278,43 @@ class Table:
         sums: Bounds | None = None,
         means: Bounds | None = None,
         variances: Bounds | None = None,
+        quantiles: Mapping[str, Any] | None = None,
     ) -> Layout:
         """The integers that are asked for, and how far a person moves them.
 
         :param people: as for :meth:`release`, as all others
         """
         sums, means, variances = sums or {}, means or {}, variances or {}
+        cuts = quantiles or {}
         kinds = self.kinds
         asked = {"sums": sums, "means": means, "variances": variances}
-        for name, bounds in asked.items():
+        for name, bounds in {**asked, "quantiles": cuts}.items():
             if not isinstance(bounds, Mapping):
                 raise ValueError(f"{name} ({bounds!r}) must be a dictionary: bounds by column")
         if people:
             self._need_people("people")
-        if not (people or count or sums or means or variances):
-            raise ValueError("nothing is asked for: people, count, sums, means or variances")
+        rows_needed = bool(count or sums or means or variances or cuts)
+        if not (people or rows_needed):
+            raise ValueError(
+                "nothing is asked for: people, count, sums, means, variances or quantiles"
+            )
         rows, clip = self._rows, self._clip
         if self.columns.person is None:
             rows = 1
         elif rows is None and clip is None:
-            if count or sums or means or variances:
+            if rows_needed:
                 raise ValueError("say how many rows_per_person, or clip_per_person")
             clip = {}, None  # people alone: once in a group
-        if clip is not None and (means or variances):
-            raise ValueError("means and variances need rows_per_person, not clip_per_person")
+        if clip is not None and (means or variances or cuts):
+            raise ValueError(
+                "means, variances and quantiles need rows_per_person, not clip_per_person"
+            )
         if clip is not None and count and clip[1] is None:
             raise ValueError("count needs clip_per_person(rows=...)")
         names = list(dict.fromkeys([*sums, *means, *variances]))
         columns = tuple(
-            _measured(name, kinds, asked, None if clip is None else clip[0]) for name in names
+            measured_of(name, kinds, asked, None if clip is None else clip[0]) for name in names
         )
-        group_keys = self._checked_groups()
         made = Layout(
             self._keys,
             columns,
@@ -271,11 +322,14 @@ class Table:
             count,
             rows,
             self._groups,
-            group_keys,
+            self._checked_groups(),
             None if clip is None or not count else clip[1],
+            tuple(cut_of(name, cuts[name], kinds) for name in cuts),
+            self.columns.person is None,
         )
-        if rows is None and made.person_groups > MOST_ROWS:
-            raise ValueError("say how many groups_per_person")
+        check_answers(made)
+        if rows is None and (made.person_groups is None or made.person_groups > MOST_ROWS):
+            raise ValueError("say how many groups_per_person, among all columns of by(...)")
         return made
 
     def _checked_groups(self) -> tuple[str, ...]:
@@ -286,32 +340,3 @@ class Table:
         if unknown or not names:
             raise ValueError(f"groups_per_person needs columns of by(...), not {unknown}")
         return self._group_keys or tuple(names)
-
-
-def _key(name: str, values: Any, kinds: Mapping[str, Kind]) -> Key:
-    kind = kind_of(col(name), kinds)
-    found = check_constants("keys", constants("keys", values), kind)
-    if len(set(found)) != len(found):
-        raise ValueError(f"keys of {name} must be different from each other")
-    return Key(name, kind, found)
-
-
-def _measured(
-    name: str, kinds: Mapping[str, Kind], asked: Mapping[str, Bounds], clip: Bounds | None
-) -> Measured:
-    kind = kind_of(col(name), kinds)
-    if kind.name not in ("whole", "float", "boolean"):
-        raise ValueError(f"column ({name!r}) must hold numbers, not {kind.name}")
-    given = {what: bounds[name] for what, bounds in asked.items() if name in bounds}
-    if len({repr(tuple(b) if isinstance(b, list) else b) for b in given.values()}) > 1:
-        raise ValueError(f"bounds of {name} must be the same in {' and '.join(given)}")
-    what, bounds = next(iter(given.items()))
-    told = f"{what}[{name!r}]"
-    flags = "means" in given, "sums" in given, "variances" in given
-    if clip is None:
-        return Measured(name, kind, grid_of(told, bounds, STEPS), *flags)
-    if name not in clip:
-        raise ValueError(f"clip_per_person(sum=...) must have bounds for {name!r}")
-    person = grid_of(f"sum[{name!r}]", clip[name], STEPS)
-    row = grid_of(told, bounds, STEPS, within=clip[name])
-    return Measured(name, kind, row, *flags, person)

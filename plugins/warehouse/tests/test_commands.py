@@ -51,6 +51,27 @@ def test_a_release_is_written_drawn_and_charged(place):
     assert left(place) == 9.0
 
 
+def test_as_the_page_has_it(place):
+    """Keys that only the data have, one row a person, a plot beside the table."""
+    out = place / "table.parquet"
+    more = (
+        "--person",
+        "pid",
+        "--by",
+        "town",
+        "--mean",
+        "income:0:100",
+        "--out",
+        str(out),
+        "--plot",
+    )
+    more += ("--quantile", "income:0:100:0.5", "--where", "size in 0,1", "--where", "income >= 1")
+    result = CliRunner().invoke(warehouse, asked(place, *more))
+    assert result.exit_code == 0, result.output
+    assert pl.read_parquet(out)["town"].to_list() == ["Basel", "Bern"]
+    assert (place / "table.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_json_and_explanation(place):
     (place / "towns.txt").write_text("Bern\nBasel\n")
     more = (*BY_TOWN[:-1], f"town=@{place}/towns.txt", "--count", "--json")
@@ -63,7 +84,11 @@ def test_json_and_explanation(place):
 
 BAD = {
     "no person": ("--count",),
-    "no keys": (*BY_TOWN[:6], "--count"),
+    "keys of another column": (*BY_TOWN[:6], "--keys", "size=1", "--count"),
+    "no comparison": (*BY_TOWN, "--count", "--where", "size is 1"),
+    "a constant of another kind": (*BY_TOWN, "--count", "--where", "size == large"),
+    "quantiles": (*BY_TOWN, "--quantile", "income:0:100"),
+    "a plot beside nothing": (*BY_TOWN, "--count", "--plot"),
     "keys of another kind": ("--person", "pid", "--by", "size", "--keys", "size=a", "--people"),
     "bounds": (*BY_TOWN, "--mean", "income:a:b"),
     "an ending": (*BY_TOWN, "--count", "--out", "table.xls"),

@@ -157,14 +157,36 @@ def test_explanations_have_all_and_no_password(people):
     assert caught.value.__context__ is None
 
 
-def test_what_a_database_says_is_not_repeated(people, ledger):
+def test_a_lost_connection_costs_nothing(people, ledger):
     prepared = people.rows_per_person(1).prepare(count=True, epsilon=1.0)
     people.source.get_backend().disconnect()
-    with pytest.raises(WarehouseError) as caught:
+    with pytest.raises(WarehouseError, match="does not describe"):
         prepared.run()
+    assert ledger.remaining("census")[0] == 100.0
+
+
+def test_what_a_database_says_is_not_repeated(tmp_path, ledger):
+    pl.DataFrame({"pid": [1]}).write_parquet(tmp_path / "people.parquet")
+    with connect(tmp_path) as folder:
+        people = folder.table("people", person="pid", ledger=ledger, name="census")
+        prepared = people.rows_per_person(1).prepare(count=True, epsilon=1.0)
+        (tmp_path / "people.parquet").unlink()
+        with pytest.raises(WarehouseError) as caught:
+            prepared.run()
     assert "stays charged" in str(caught.value)
     assert caught.value.__context__ is None
     assert ledger.remaining("census")[0] == 99.0
+
+
+@pytest.mark.parametrize("keys", [["Bern", "Basel", "Chur"], None])
+def test_rows_are_chosen_evenly(people, keys):
+    """Everybody has a row in each of three towns: one is kept, each as often as the others."""
+    layout = people.rows_per_person(1).by("town", keys=keys).layout(count=True)
+    chain = rows_of(people.rows_per_person(1).by("town", keys=keys), layout)
+    found = make_tally(chain.output_domain, chain.output_metric)(chain(people.source))
+    assert found.totals.sum() == 4000
+    # Five standard deviations of a binomial.
+    assert np.abs(found.totals - 4000 / 3).max() < 5 * np.sqrt(4000 * 2 / 9)
 
 
 def test_threads_share_a_connection(people, ledger):

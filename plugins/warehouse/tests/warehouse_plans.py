@@ -6,6 +6,7 @@ from datetime import date, datetime
 from hypothesis import strategies as st
 
 from opendp_optimal_warehouse import col
+from opendp_optimal_warehouse.public import public_frame
 
 TOWNS = ["Bern", "bern", "Zürich", "Zu\u0308rich", "O'Hara\\", "", "東京", "\U0001f3d4", "nobody"]
 NUMBERS = [-2.5, 0, 0.1, 0.30000000000000004, 1.5, 50, 1e300]
@@ -24,15 +25,18 @@ class Plan:
     groups: tuple | None = None
     clip: dict | None = None
     asked: dict = field(default_factory=dict)
+    public: object = None
 
     def of(self, table):
         """The table with all steps but the release."""
+        if self.public is not None:
+            table = table.join(self.public, "town")
         if self.derived:
             table = table.derive(**self.derived)
         for predicate in self.wheres:
             table = table.where(predicate)
         if self.by:
-            table = table.by(*self.by, keys=self.keys)
+            table = table.by(*self.by, keys=self.keys or None)
         if self.groups:
             table = table.groups_per_person(self.groups[0], by=self.groups[1])
         if self.rows is not None and self.person:
@@ -90,6 +94,15 @@ predicates = st.recursive(
     ),
     max_leaves=4,
 )
+PUBLIC = public_frame(
+    {
+        "town": [*TOWNS[:5], "elsewhere"],
+        "land": ["a", "a", "b'\\", "", None, "c"],
+        "height": [0.1, -2.5, None, 1e300, 5e-324, 7],
+        "rank": [3, -(2**40), 2**40, 0, None, 1],
+    },
+    "town",
+)
 BOUNDS = [(0, 100), (-1, 1), (0.1, 0.7), (-1e6, 3.5), (100, 101), (0, 1e18), (-1e-9, 1e-9)]
 
 
@@ -111,19 +124,29 @@ def plans(draw, person=("pid", "name", None)):
         )
     )
     plan.by = tuple(plan.keys)
+    if draw(st.booleans()):
+        plan.public = PUBLIC
+    if plan.by and draw(st.booleans()):
+        plan.keys = {}
+        if plan.public is not None:
+            plan.by = (*plan.by, "land")
     bounds = st.sampled_from(BOUNDS)
     columns = ["income", "small", "age", "must", "long", "flag", *plan.derived]
+    columns += ["height", "rank"] if plan.public is not None else []
     asked = draw(st.dictionaries(st.sampled_from(columns), bounds, max_size=3))
     if plan.person and plan.by and draw(st.booleans()):
-        by = draw(st.one_of(st.none(), st.lists(st.sampled_from(plan.by), min_size=1, unique=True)))
+        some = st.lists(st.sampled_from(plan.by), min_size=1, unique=True)
+        by = draw(st.one_of(st.none(), some)) if plan.keys else None
         plan.groups = draw(st.integers(1, 3)), by
     how = {name: draw(st.sampled_from(["sums", "means", "variances"])) for name in asked}
-    if plan.person and draw(st.booleans()):
+    if plan.person and draw(st.booleans()) and (plan.keys or plan.groups or not plan.by):
         limits = {name: draw(st.sampled_from([(0, 150), (-3.5, 40), (0, 1e19)])) for name in asked}
         plan.clip = {"sum": limits, "rows": draw(st.integers(1, 4))}
         how = dict.fromkeys(asked, "sums")
     else:
         plan.rows = draw(st.integers(1, 5))
+        cut = draw(st.dictionaries(st.sampled_from(columns), bounds, max_size=2))
+        plan.asked["quantiles"] = {name: (*ends, [0.5]) for name, ends in cut.items()}
     for name, what in how.items():
         plan.asked.setdefault(what, {})[name] = asked[name]
     plan.asked["count"] = True

@@ -112,3 +112,13 @@ def into_polars(rows):
         kind = pl.Int32 if name == "day" else pl.Int64
         series.append(pl.Series(name, far, kind).cast(base))
     return pl.DataFrame(series)
+
+
+def into_parquet(path, rows):
+    """A file for Spark, and its rows: days and times that it cannot hold are among the missing."""
+    frame = into_polars(rows).with_columns(
+        pl.when(pl.col("day").cast(pl.Int32) < 2**31 - 1).then(pl.col("day")),
+        pl.when(pl.col("at").cast(pl.Int64) < 2**63 - 1).then(pl.col("at")),
+    )
+    frame.write_parquet(path)
+    return frame
