@@ -107,7 +107,7 @@ bundle: $(STAMP) ## solve the tables that come with the package again
 		--delta 1e-6 --size 2 --size 3 --size 5 --size 10 --size 20 --size 50 --size 100
 	OPENDP_OPTIMAL_CACHE=build/bundle $(BIN)/opendp-optimal warm --no-real --loss l2 --epsilon 0.5,1,2 \
 		--delta 0 --norm linf --size 2 --size 3 --size 4 --size 5 --size 10
-	OPENDP_OPTIMAL_CACHE=build/bundle $(BIN)/opendp-optimal warm --no-real --loss l2 --epsilon 1,2 \
+	OPENDP_OPTIMAL_CACHE=build/bundle $(BIN)/opendp-optimal warm --no-real --loss l2 --epsilon 0.5,1,2,3,4 \
 		--delta 1e-6 --mean --gap 5e-3
 	cp build/bundle/tables-1/*.noise build/bundle/tables-1/*.radial build/bundle/tables-1/*.pair \
 		opendp_optimal/table/bundled/

@@ -144,6 +144,11 @@ def law_of(measurement: dp.Measurement, *, vectors: bool = False) -> Law:
         if isinstance(domain, dp.AtomDomain):
             made = facts_of(last).law
             known = made() if made is not None else _native_law(last, domain)
+            if known is None and made is not None:
+                raise ValueError(
+                    "measurement must have a domain that fixes the length of its vectors: the law "
+                    "of each number depends on it"
+                )
     if known is None:
         where = "numbers" if vectors else "a single number"
         raise ValueError(

@@ -167,8 +167,10 @@ class LedgerContext(dp.Context):
         kind: Kind = charged._kind
         price = {name: kwargs.get(name) for name in ("epsilon", "delta", "rho")}
         kind.limit(price)  # where a limit makes sense, so does a price
-        asking = copy.copy(self)
-        asking._request = request
+        asking = self
+        if request is not None:
+            asking = copy.copy(self)
+            asking._request = request
         return dp.Context.query(asking, **kwargs)
 
     def __call__(self, query: dp.Measurement, *, request: str | None = None) -> Any:

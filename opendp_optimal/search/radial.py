@@ -30,8 +30,9 @@ _STEPLESS = 0.02
 _SCALE = 1 << 26
 """Grid steps over which a decay falls by a factor e, at least."""
 _ATTEMPTS = 8
-_FARTHEST = 90.0
-"""Of noise that is longer on average, in sensitivities, no bound is sought: it takes too long."""
+_FARTHEST = 205.0
+"""Of noise that is longer on average, in sensitivities, no bound is sought: to prove it takes too
+long, the more so for long vectors."""
 
 
 def solve_radial(
@@ -114,7 +115,8 @@ def _bounded(table: RadialTable) -> RadialTable:
 
     problem = table.problem
     reach = math.sqrt(table.upper)
-    if not problem.has_bound or problem.size > MOST_COORDINATES or reach > _FARTHEST:
+    too_far = reach > _FARTHEST / (1 + problem.size / 100)
+    if not problem.has_bound or problem.size > MOST_COORDINATES or too_far:
         return table
     found = radial_prices(problem.size, problem.epsilon, problem.delta, table.upper)
     if found is None:

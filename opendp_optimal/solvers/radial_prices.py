@@ -29,6 +29,8 @@ _SURE = 2e-4
 """D is to be larger by this part than needed, for what a proof loses between knots."""
 _NEAR, _FAR = 0.5, 3.0
 """By how much more near 0, and by how much more far out."""
+_SHIFTS = (0.0, 0.7, -0.7, 1.5)
+"""Of the logarithm of the best price: where it fails, one near it may do."""
 _MARGIN = 3e-5
 """By this part less than the largest D is asked for."""
 _LEAST_CHANCE = 0.1
@@ -58,14 +60,22 @@ def radial_prices(
     best = minimize_scalar(
         lost, bounds=(start - 12.0, start), method="bounded", options={"xatol": 0.03}
     )
-    first = march(float(best.x))
+    for shift in _SHIFTS:
+        found = _fine(march(float(best.x) + shift))
+        if found is not None:
+            return found
+    return None
+
+
+def _fine(first: _March) -> tuple[float, int, Floats] | None:
+    """A price and knots, close enough for a proof; None if images are not in order."""
     images = first.images(first.largest(1e-9) * (1 - _MARGIN))
     if images is None:
         return None
     count = min(_MOST, max(_LEAST, round(_KNOTS / len(images))))
     points = np.linspace(0.0, 1.0, count + 1) ** 1.5
     end = float(images[-2][0])
-    fine = replace(first, points=points, far=_FAR * epsilon * end * end / count, end=end)
+    fine = replace(first, points=points, far=_FAR * first.epsilon * end * end / count, end=end)
     images = fine.images(fine.largest(1e-12) * (1 - _MARGIN))
     if images is None:
         return None
@@ -115,7 +125,9 @@ class _March:
         """What D is to be larger by: near 0 and far out T bends, and hardly any noise is there."""
         if math.isinf(self.end):
             return 0 * r
-        near = 0.2 if self.size < 5 else 0.25 * math.sqrt(self.upper)
+        near = 0.25 * math.sqrt(self.upper)
+        if self.size < 5:
+            near = min(1.0, max(0.2, 0.6 * near))
         inner = (
             _NEAR
             * max(1.0, self.size / 5, (self.size / 20) ** 2)

@@ -33,7 +33,10 @@ def dense_bound(prices: RadialPrices, size: int, epsilon: float, delta: float) -
 
 @pytest.mark.parametrize(
     ("size", "epsilon", "delta", "gap"),
-    [(10, 1.0, 1e-6, 5e-3), (2, 1.0, 1e-6, 5e-2), (12, 2.0, 1e-6, 5e-3), (6, 1.0, 0.0, 1e-2)],
+    [
+        *[(10, 1.0, 1e-6, 5e-3), (2, 1.0, 1e-6, 5e-2), (12, 2.0, 1e-6, 5e-3), (6, 1.0, 0.0, 1e-2)],
+        *[(4, 0.3, 1e-6, 1e-2), (3, 0.3, 1e-6, 1e-2), (2, 1.7, 1e-6, 0.1), (10, 0.12, 1e-6, 5e-3)],
+    ],
 )
 def test_the_bound_is_close_and_that_of_its_events(size, epsilon, delta, gap):
     table = solve_radial(epsilon, delta, size, cache=False)

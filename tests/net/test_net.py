@@ -29,6 +29,6 @@ def test_every_bundled_table_verifies():
 @pytest.mark.slow
 def test_bundled_tables_of_other_kinds_verify():
     places = [p for p in cache.bundled_directory().iterdir() if p.suffix in (".pair", ".radial")]
-    assert len(places) == 37
+    assert len(places) == 40
     for place in sorted(places)[::4]:
         assert cache.fault(place) == ""

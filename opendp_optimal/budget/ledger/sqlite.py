@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from opendp_optimal.budget.ledger.chain import BEGINNING, Amount, link_of
-from opendp_optimal.budget.ledger.lines import now
+from opendp_optimal.budget.ledger.chain import Amount
 from opendp_optimal.budget.ledger.places import check_file, holder, identity, refuse_networked
+from opendp_optimal.budget.ledger.statements import Transaction
 from opendp_optimal.budget.ledger.tables import refuse_old
 from opendp_optimal.errors import LedgerError
 
@@ -74,7 +74,7 @@ class SqliteStore:
     def __del__(self) -> None:
         """Close the connection with the ledger that used it."""
         try:  # noqa: SIM105 (at the end of a process the names of this module may be gone)
-            self._shut()
+            self._shut(wait=False)  # this thread may have its turn by another connection
         except Exception:
             pass
 
@@ -86,16 +86,17 @@ class SqliteStore:
 
     def after_fork(self, *, child: bool) -> None:
         """Go on, in the parent and in the child."""
-        if self._held and not child:
-            self._lock.release()
-        if not self._held and child and self._open is not None:
-            # Never closed here: closing would let go of locks and files that are the parent's.
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._open))
+        if not self._held and child:
+            if self._open is not None:
+                # Never closed here: closing would let go of locks and files of the parent.
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._open))
+                _spoilt.add(self.path)
             self._open, self._beside = None, -1
-            _spoilt.add(self.path)
+        held, self._held = self._held, False
         if child:
             self._lock = threading.Lock()
-        self._held = False
+        elif held:
+            self._lock.release()
 
     def _connection(self) -> sqlite3.Connection:
         if self._open is None:
@@ -107,13 +108,7 @@ class SqliteStore:
             check_file(self.path, self.address)
             failure: Exception | None = None
             try:
-                if not os.path.exists(self._names[-1]):
-                    self._connected().close()  # only beside a ledger is a file made
-                self._beside = os.open(self._names[-1], _NOTE, 0o666)
-                self._take_turn(self._beside)
-                self._open = self._connected()
-                self._cursor = self._open.cursor()
-                self._files, self._looked = [*map(identity, self._names)], -math.inf
+                self._reach()
             except (sqlite3.Error, OSError) as error:
                 failure = self._failure(error, "nothing was charged")
             except BaseException:
@@ -126,12 +121,24 @@ class SqliteStore:
         assert self._open is not None
         return self._open
 
-    def _take_turn(self, beside: int) -> None:
+    def _reach(self) -> None:
+        if not os.path.exists(self._names[-1]):
+            with _opening:
+                self._connected().close()  # only beside a ledger is a file made
+        self._beside = os.open(self._names[-1], _NOTE, 0o666)
+        self._take_turn(self._beside)
+        with _opening:
+            self._open = self._connected()
+        self._cursor = self._open.cursor()
+        self._files, self._looked = [*map(identity, self._names)], -math.inf
+
+    def _take_turn(self, beside: int, *, wait: bool = True) -> None:
         """Wait until nobody else writes, opens or closes the ledger."""
         try:
             flock(beside, LOCK_EX | LOCK_NB)
         except BlockingIOError:
-            self._wait_for_turn(beside)
+            if wait:
+                self._wait_for_turn(beside)
 
     def _wait_for_turn(self, beside: int) -> None:
         end, pause = time.monotonic() + self.timeout, 0.0002
@@ -292,15 +299,18 @@ class SqliteStore:
             "missing"
         )
 
-    def _shut(self) -> None:
+    def _shut(self, *, wait: bool = True) -> None:
         db, beside = self._open, self._beside
-        self._open, self._beside = None, -1
         if db is not None:
             # SQLite removes its own files with the last connection: in one's turn, or late.
             with suppress(LedgerError):
-                self._take_turn(beside)
-            db.close()
+                self._take_turn(beside, wait=wait)
+            with _opening:
+                self._open = None
+                db.close()
+        self._beside = -1
         if beside >= 0:
+            flock(beside, LOCK_UN)  # also where a child of this process has the file open
             os.close(beside)
 
     def where(self) -> tuple[str, float]:
@@ -313,71 +323,37 @@ class SqliteStore:
             self._shut()
 
 
-_HEAD = "SELECT number, link FROM ledger_log ORDER BY number DESC LIMIT 1"
-_PAY = (
-    "UPDATE ledger_budgets "
-    "SET spent_main = spent_main + ?3, spent_delta = spent_delta + ?4 WHERE name = ?1 "
-    "AND kind = ?2 AND ?3 <= limit_main - spent_main AND ?4 <= limit_delta - spent_delta"
-)
-_LINE = "INSERT INTO ledger_log VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-
-
-class Transaction:
-    """What a ledger does within a transaction."""
-
-    begun = generation = 0
-    """The number of the last line of the log, when it began and now."""
-    link = BEGINNING
-    """The digest of this line."""
-    told = "nothing was charged"
-    """What a failure means."""
-
-    def __init__(self, db: sqlite3.Connection, cursor: sqlite3.Cursor) -> None:
-        """Use a connection, and a cursor of it that is free."""
-        self.db, self.execute = db, cursor.execute
-
-    def find_head(self) -> int:
-        """Find the last line of the log, and return its number."""
-        for head in self.execute(_HEAD):
-            self.generation, self.link = head
-        self.begun = self.generation
-        return self.generation
-
-    def all(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Run a statement and return its rows."""
-        return self.execute(statement, values).fetchall()
-
-    def append(self, name: str, action: str, amount: Amount, detail: str) -> int:
-        """Write a line of the log, linked to the one before, and return its number."""
-        number = self.generation + 1
-        line = number, now(), name, action, amount.main, amount.delta, detail
-        link = link_of(self.link, *line)
-        self.execute(_LINE, (*line, link))
-        self.generation, self.link = number, link
-        return number
-
-    def charge(self, name: str, kind: str, price: Amount, detail: str) -> int | None:
-        """Charge a budget of a kind, and write a line of it, if so much is left.
-
-        :returns: the number of the line, or none
-        """
-        paid = self.execute(_PAY, (name, kind, price.main, price.delta)).rowcount
-        return self.append(name, "charge", price, detail) if paid == 1 else None
-
-
 _stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 _spoilt: set[Path] = set()
 """Files that this process may not open: it was forked while another thread used them."""
 
 
+_forking, _opening = threading.Lock(), threading.RLock()
+"""Threads fork one after the other; while one does, none opens or closes a connection."""
+
+
 def _before_fork() -> None:
-    for store in list(_stores):
-        store.before_fork()
+    _forking.acquire()
+    tried: set[SqliteStore] = set()
+    while True:
+        for store in set(_stores) - tried:
+            store.before_fork()
+            tried.add(store)
+        _opening.acquire()
+        if all(store in tried or store._open is None for store in list(_stores)):
+            return
+        _opening.release()
 
 
 def _after_fork(child: bool) -> None:
+    global _forking, _opening
     for store in list(_stores):
         store.after_fork(child=child)
+    if child:
+        _forking, _opening = threading.Lock(), threading.RLock()
+    else:
+        _opening.release()
+        _forking.release()
 
 
 if hasattr(os, "register_at_fork"):

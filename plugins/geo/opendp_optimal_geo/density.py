@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from opendp_optimal.extend import Floats
+from opendp_optimal_geo.maps import kept
 
 WORTH = 2.0
 """Noise of fewer bandwidths is smoothed away as well as it can be taken out."""
@@ -108,7 +109,10 @@ def density_map(
         return found
     if deviation < WORTH * bandwidth or not len(points):
         return DensityMap(found.density, found.bounds, found.answered, found.density, 0.0)
-    told, gap = _unblurred(points, bounds, cells, bandwidth, deviation, fit)
+    learnt = kept(lambda: _unblurred(points, bounds, cells, bandwidth, deviation, fit))
+    if learnt is None:
+        return found
+    told, gap = learnt
     posterior = told * len(points) / (size[0] * size[1])
     return DensityMap(found.density, found.bounds, found.answered, posterior, gap)
 

@@ -8,6 +8,7 @@ Gaussian and rounded, which is post-processing, because counts are integers.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from opendp_optimal import SolverError
 from opendp_optimal.budget import BudgetError
 from opendp_optimal.extend import (
     LARGEST_RATE,
@@ -74,6 +76,18 @@ def find_bayes() -> Any:
     return opendp_optimal_bayes
 
 
+def kept(learn: Callable[[], Any]) -> Any:
+    """What is learnt from a release; None, with a warning, where that fails: it was paid for.
+
+    :param learn: looks at what was released only
+    """
+    try:
+        return learn()
+    except (SolverError, ValueError, ArithmeticError) as error:
+        warnings.warn(f"there is no posterior ({error}); what was released stays", stacklevel=4)
+        return None
+
+
 def noise_law(rate: float) -> known.Law:
     """The law of Gaussian noise that is rounded to integers.
 
@@ -121,7 +135,7 @@ def count_map(
     counts = true + gaussian_integers(rate, cells * cells).reshape(true.shape)
     west, south, east, north = bounds.tolist()
     law = noise_law(rate)
-    found = None if learn is None else learn(counts, law, like="neighbours")
+    found = None if learn is None else kept(lambda: learn(counts, law, like="neighbours"))
     deviation = math.sqrt(0.5 / rate + 1.0 / 12.0)
     return CountMap(counts, (west, south, east, north), deviation, found)
 

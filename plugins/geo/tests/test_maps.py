@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from opendp_optimal import SolverError
 from opendp_optimal_geo import BudgetError, Population
 from opendp_optimal_geo.commands import geo
 from opendp_optimal_geo.maps import noise_law
@@ -64,6 +65,28 @@ def test_without_the_plugin_nothing_is_charged(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(ImportError, match="needs opendp-optimal-bayes"):
         people.count_map(BOUNDS, 10, budget=0.1, posterior=True)
     assert people.central_remaining == Fraction(0.5)
+
+
+def test_what_was_paid_for_is_told_even_if_nothing_is_learnt_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bayes = pytest.importorskip("opendp_optimal_bayes")
+
+    def fails(*_: object, **__: object) -> None:
+        raise SolverError("no fit")
+
+    for name in ("posterior", "fit_weights"):
+        monkeypatch.setattr(bayes, name, fails, raising=False)
+    people = Population(homes(500), budget=1.0, central_budget=0.5)
+    with pytest.warns(UserWarning, match="what was released stays"):
+        counted = people.count_map(BOUNDS, 30, budget=0.1, posterior=True)
+    assert counted.posterior is None
+    assert counted.counts.shape == (30, 30)
+    near = (-1500, -1500, 1500, 1500)
+    with pytest.warns(UserWarning, match="what was released stays"):
+        dense = people.density_map(near, 20, 200.0, budget=2e-6, posterior=True)
+    assert dense.posterior is None
+    assert dense.answered == 500
 
 
 def test_bad_maps_cost_nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from fractions import Fraction
 from typing import Any
 
@@ -12,6 +13,7 @@ import opendp.prelude as dp
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
+from opendp_optimal import SolverError
 from opendp_optimal.extend import Floats, Integers, choice, positive, share
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import plan
@@ -272,7 +274,11 @@ def _posterior_means(tables: list[Floats], measurement: Any) -> list[Floats]:
         raise ImportError("smoothing='posterior' needs opendp-optimal-bayes") from None
     if measurement is None:
         return tables
-    found = posterior(np.concatenate([table.ravel() for table in tables]), measurement)
+    try:
+        found = posterior(np.concatenate([table.ravel() for table in tables]), measurement)
+    except SolverError as error:  # the counts were paid for
+        warnings.warn(f"there is no posterior ({error}); noisy counts are taken", stacklevel=4)
+        return [np.maximum(table, 0.0) for table in tables]
     ends = np.cumsum([table.size for table in tables])[:-1]
     parts = np.split(found.mean, ends)
     return [part.reshape(table.shape) for part, table in zip(parts, tables, strict=True)]

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
+from opendp_optimal import SolverError
 from opendp_optimal_learn import PrivateNaiveBayes
 
 posteriors = pytest.importorskip("opendp_optimal_bayes")
@@ -58,3 +59,13 @@ def test_it_is_an_option_like_others() -> None:
         fitted("none")
     with pytest.raises(ValueError, match="added to counts"):
         fitted("posterior", "optimal-bounded")
+
+
+def test_counts_that_were_paid_for_are_used_without_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise SolverError("no fit")
+
+    monkeypatch.setattr(posteriors, "posterior", fails, raising=False)
+    with pytest.warns(UserWarning, match="noisy counts are taken"):
+        model = fitted("posterior")
+    assert all(table.min() >= 0 for table in model.category_count_)

@@ -122,6 +122,53 @@ def test_a_fork_in_the_middle_of_a_charge(tmp_path):
 
 
 @pytest.mark.process
+def test_threads_that_open_close_and_fork(tmp_path):
+    """Nothing is lost, no child waits for ever, and what each has released was charged."""
+    with open_ledger(tmp_path / "budgets.db") as ledger:
+        ledger.create("a", epsilon=1e6)
+    read, write = os.pipe()
+    parents = []
+    for _ in range(2):
+        parent = os.fork()
+        if not parent:
+            _open_close_and_fork(tmp_path / "budgets.db", write)
+            os._exit(0)
+        parents.append(parent)
+    os.close(write)
+    for parent in parents:
+        assert os.waitpid(parent, 0)[1] == 0
+    with os.fdopen(read, "rb") as told:
+        released = len(told.read())
+    with open_ledger(tmp_path / "budgets.db") as ledger:
+        assert 20 < released == ledger.budget("a").spent.main >> 40
+        ledger.verify()
+
+
+def _open_close_and_fork(path, told):
+    """Charge from two threads, and from children of each; say so in one byte for each release."""
+    end = time.monotonic() + 1.5
+
+    def spend():
+        while time.monotonic() < end:
+            with open_ledger(path) as ledger:
+                ledger.charge("a", epsilon=1.0)
+                os.write(told, b"x")
+                child = os.fork()
+                if not child:
+                    with contextlib.suppress(BaseException):
+                        ledger.charge("a", epsilon=1.0)
+                        os.write(told, b"x")
+                    os._exit(0)
+                os.waitpid(child, 0)
+
+    threads = [threading.Thread(target=spend) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.process
 def test_files_that_are_read_meanwhile():
     """A backup in the same process lets go of SQLite's locks, when it closes what it has read."""
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else None

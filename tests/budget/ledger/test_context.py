@@ -229,6 +229,13 @@ def test_optimal_tables_are_stored(ledger, limit):
     assert left == 0.75
 
 
+def test_queries_of_one_context_are_asked_together(ledger, context):
+    parts = [context.query(epsilon=0.5, delta=0.0) for _ in range(2)]
+    answers = joint(parts[0].count(), parts[1].clamp((0.0, 10.0)).sum()).release()
+    assert len(answers) == 2
+    assert ledger.remaining("census")[0] == 1.5
+
+
 def test_a_plan_has_one_digest():
     def plan(value=1.0, towns=("a", "b")):
         keys = pl.LazyFrame({"town": towns})

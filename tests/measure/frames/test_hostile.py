@@ -175,6 +175,12 @@ def test_several_columns_at_once_are_refused(name: str) -> None:
             optimal(asked)
 
 
+@pytest.mark.parametrize("number", [float("inf"), -float("inf"), float("nan")])
+def test_numbers_that_polars_does_not_write_down(number: float) -> None:
+    with pytest.raises(ValueError, match="query"):
+        optimal(query().filter(C("x") < number).select(COUNT))
+
+
 def test_numbers_that_opendp_has_no_name_for() -> None:
     asked = query().select(C("when").dt.month().fill_null(1).dp.sum((0, 12)).alias("months"))
     assert optimal(asked).release().height == 1

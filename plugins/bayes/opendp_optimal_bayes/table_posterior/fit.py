@@ -72,8 +72,12 @@ def fit_weights(chances: Floats, counts: Floats, pseudo: Floats) -> Fit:
     best = Fit(weights, certified_gap(rows, counts, pseudo, weights))
     calm = 0
     for _ in range(_ROUNDS):
-        with np.errstate(over="ignore", under="ignore"):
-            weights, slack, step = _newton(rows, share, np.maximum(goal, barrier), weights, slack)
+        try:
+            with np.errstate(over="ignore", under="ignore"):
+                target = np.maximum(goal, barrier)
+                weights, slack, step = _newton(rows, share, target, weights, slack)
+        except np.linalg.LinAlgError:
+            break  # rounding has the last word; the gap says whether that is enough
         simplex = weights / weights.sum()
         found = Fit(simplex, certified_gap(rows, counts, pseudo, simplex))
         calm = 0 if found.gap < 0.5 * best.gap else calm + 1
