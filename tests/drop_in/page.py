@@ -14,8 +14,8 @@ Pipelines of OpenDP's documentation, with their own noise and with `then_optimal
 at the same price: expected absolute error of each released number, computed from the laws of the
 noise, not drawn. `tests/drop_in` runs all of them, and contexts of four measures, weights, nested
 contexts, filters, odometers and amplification; and random requests for numbers and vectors in four
-measures of privacy (300 by `make bench`): none was refused, none had more than 1.001 times the loss
-of OpenDP's Laplace, geometric or Gaussian noise at the same guarantee. Written by
+measures of privacy (300 by `make bench`), each released: none was refused, none had more than 1.001
+times the loss of OpenDP's Laplace, geometric or Gaussian noise at the same guarantee. Written by
 `python -m tests.drop_in.page`.
 
 | pipeline | price | OpenDP | swapped | less | noise |

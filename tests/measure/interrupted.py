@@ -14,7 +14,7 @@ from typing import Any
 import opendp.prelude as dp
 
 import opendp_optimal  # noqa: F401 (enrols)
-from opendp_optimal import then_optimal_noise
+from opendp_optimal import make_joint, make_optimal_noise, then_optimal_noise
 from opendp_optimal.extend import make_measurement, postprocess
 
 dp.enable_features("contrib", "honest-but-curious")
@@ -39,10 +39,15 @@ def work() -> dict[str, Callable[[], Any]]:
         *total.output_space, dp.max_divergence(), lambda x: [x, sum(range(300))], float, "Vec<f64>"
     )
     chained = postprocess(total >> slow, lambda x: {"sum": x}, "ExtrinsicObject")
+    plane = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=10), dp.l2_distance(T=float)
+    away = make_optimal_noise(*plane, 1.0, (1.0, 1e-6), loss="l2")
+    together = make_joint([total, numbers >> dp.t.then_count()], 1, (1.0, 1e-6))
     data, letters = [0.5] * 200, ["a", "b"] * 100
     return {
         "scalar": lambda: noisy(data),
         "vector": lambda: histogram(letters),
+        "radial": lambda: away(data[:10]),
+        "joint": lambda: together(data),
         "plugin": lambda: chained(data),
         "map": lambda: (noisy.map(1), histogram.map(1), chained.map(1)),
     }
