@@ -40,6 +40,11 @@ def wide_candidates(request: Request) -> Iterator[Proposal]:
         yield from _tried("joint", lambda: _joint(request))
         alone = replace(request, queries=1, releases=request.releases * request.queries)
         yield from wide_candidates(alone) if alone.wide else additive_candidates(alone)
+        yield Remark(
+            text="a count and means of the same rows cost no more than the count: "
+            "make_optimal_means(...), opendp_optimal.optimal(query) for Polars queries, and "
+            "opendp_optimal_warehouse of the plugin warehouse for rows in a database"
+        )
     elif request.rho is not None:
         yield from _concentrated(request)
     else:

@@ -37,6 +37,7 @@ from opendp_optimal.cli.terminal import (
 from opendp_optimal.errors import BudgetError
 from opendp_optimal.known import expected_loss, gaussian_sigma
 from opendp_optimal.measure import dp
+from opendp_optimal.measure.mean import make_optimal_mean
 from opendp_optimal.measure.noise import make_optimal_noise
 from opendp_optimal.search.noise import solve
 
@@ -179,6 +180,25 @@ def estimate(epsilon: float) -> dict[str, float]:
     return {name: float(np.abs(guess - true).mean()) for name, guess in guesses.items()}
 
 
+def average(epsilon: float, delta: float, repeats: int) -> dict[str, float]:
+    """Release a mean of so many people as nobody knows: by sum and count, and with its count.
+
+    The root of the mean squared error of both, for the same price.
+    """
+    incomes, _ = people()
+    floats = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
+    clamped = floats >> dp.t.then_clamp((0.0, 100.0)) >> dp.t.then_sum()
+    total = clamped >> dp.m.then_laplace(scale=2 * clamped.map(1) / epsilon)
+    count = floats >> dp.t.then_count() >> dp.m.then_laplace(scale=2 / epsilon)
+    together = make_optimal_mean(*floats, (0.0, 100.0), 1, (epsilon, delta))
+    truth = float(np.minimum(incomes, 100.0).mean())
+    answers = {
+        "divided": [total(incomes) / max(1, count(incomes)) for _ in range(repeats)],
+        "together": [together(incomes)[0] for _ in range(repeats)],
+    }
+    return {n: float(np.sqrt(np.mean((np.array(a) - truth) ** 2))) for n, a in answers.items()}
+
+
 @click.command()
 @click.option("--epsilon", default=2.0, show_default=True, help="Privacy loss of each query.")
 @click.option("--delta", default=1e-6, show_default=True, help="Delta of each query.")
@@ -206,12 +226,13 @@ def demo(
             row[f"{name}_expected"] = noise.expected
         rows.append(row)
     ledger = spend(epsilon, delta)
+    mean = average(epsilon, delta, repeats)
     cells: dict[str, float] = {}
     with suppress(ModuleNotFoundError):  # of a plugin that is not installed
         cells = estimate(epsilon / 10)
     if as_json:
         report = {"epsilon": epsilon, "delta": delta, "loss": loss, "queries": rows}
-        print_json({**report, "ledger": ledger, "table": cells})
+        print_json({**report, "mean": mean, "ledger": ledger, "table": cells})
     else:
         print_table(
             ["query", "truth", *NAMES],
@@ -227,6 +248,9 @@ def demo(
             f"optimal {loss} noise: expected loss {figure(table.upper)}, no mechanism below "
             f"{figure_down(table.lower)} (certified gap {100 * table.gap:.2g} %)\n"
             "counts are whole numbers: at small delta discrete Laplace noise is optimal for them\n"
+            f"the mean income of people whose number is secret, root of the mean squared error: "
+            f"{mean['divided']:.3g} by sum and count with half the budget each, "
+            f"{mean['together']:.3g} with its count for one price (make_optimal_mean)\n"
             f"a ledger with room for all but one of the queries: {ledger['paid']} paid, "
             f"{ledger['refused']} refused (opendp-optimal budget)\n"
             f"one request asked three times: {ledger['answers']} answer, drawn and charged once"

@@ -226,6 +226,8 @@ def test_demo(run: Run, tmp_path: Path) -> None:
     budgets = {"paid": 3, "refused": 1, "answers": 1, "client_asked": 4, "client_signals": 2}
     assert told["ledger"] == budgets
     assert told["table"]["estimated"] < 0.7 * told["table"]["clamped"]
+    # The variances are in a ratio of about ten.
+    assert told["mean"]["together"] < 0.6 * told["mean"]["divided"]
 
 
 def test_version_and_help(run: Run) -> None:
