@@ -66,10 +66,10 @@ def dependencies(manifest: Path = ROOT / "pyproject.toml") -> list[str]:
 
 
 def extras(manifest: Path) -> list[str]:
-    """What the extras of a distribution need at run time."""
+    """What the extras of a distribution need at run time; Spark's is not part of an installation."""
     project = tomllib.loads(manifest.read_text())["project"]
     found = project.get("optional-dependencies", {})
-    return [need for name, needs in found.items() if name != "dev" for need in needs]
+    return [need for name, needs in found.items() if name not in ("dev", "spark") for need in needs]
 
 
 def every() -> list[str]:

@@ -107,6 +107,7 @@ NOT_RELEASES = (
     "make_frame_histogram",
     "make_frame_sum",
     "make_groups_per_person",
+    "make_join",
     "make_projection",
     "make_rows_per_person",
     "make_signed_distance",
