@@ -66,7 +66,7 @@ def dependencies(manifest: Path = ROOT / "pyproject.toml") -> list[str]:
 
 
 def extras(manifest: Path) -> list[str]:
-    """What the extras of a distribution need at run time; Spark's is not part of an installation."""
+    """What the extras of a distribution need at run time; Spark is not installed here."""
     project = tomllib.loads(manifest.read_text())["project"]
     found = project.get("optional-dependencies", {})
     return [need for name, needs in found.items() if name not in ("dev", "spark") for need in needs]
