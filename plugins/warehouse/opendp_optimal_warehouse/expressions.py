@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from keyword import iskeyword
 from typing import Any, NoReturn
 
 from opendp_optimal_warehouse.given import constant, constants
@@ -203,8 +204,9 @@ class Column(Expression):
     name: str
 
     def __repr__(self) -> str:
-        """As it is written."""
-        return self.name
+        """Its name, or where that could be read as something else, as it is written."""
+        plain = self.name.isidentifier() and not iskeyword(self.name)
+        return self.name if plain and self.name not in ("inf", "nan") else f"col({self.name!r})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

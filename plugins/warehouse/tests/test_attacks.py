@@ -212,3 +212,13 @@ def test_two_processes_share_one_budget(tmp_path):
     assert codes == [0, 0, 0, 2, 2]
     with open_ledger(tmp_path / "budgets.db") as ledger:
         assert np.isclose(ledger.remaining("people"), 0.1)
+
+
+def test_no_column_reads_like_an_expression():
+    # Requests are told apart by how their expressions are written.
+    assert repr(col("age") + 1) == repr(col("age") + 1)
+    for name, other in [("(x + y)", col("x") + col("y")), ("True", col("x") == col("x"))]:
+        assert repr(col(name)) == f"col({name!r})"
+        assert repr(col(name)) != repr(other)
+    names = ["nan", "inf", "None", "1", "x) | (y", "x'", 'x"', "age"]
+    assert len({repr(col(name) > 1) for name in names}) == len(names)
