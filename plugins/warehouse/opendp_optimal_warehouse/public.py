@@ -117,17 +117,13 @@ def listed(backend: Any, columns: Mapping[str, tuple[Kind, tuple[Any, ...]]]) ->
     :param backend: of Ibis
     :param columns: their kinds and values, by name
     """
-    if backend.name == "pyspark":
-        schema = {name: _TYPES[kind.name] for name, (kind, _) in columns.items()}
-        made = ibis.memtable(
-            {name: list(values) for name, (_, values) in columns.items()}, schema=schema
-        )
+    if backend.name == "pyspark":  # where numbers beside nulls would all become nulls
+        texts = {name: _texts(*column) for name, column in columns.items()}
+        made = ibis.memtable(texts, schema=dict.fromkeys(texts, "string"))
     else:
         one = ibis.literal(1).name("one").as_table()
         made = one.select(**{name: _array(*column).unnest() for name, column in columns.items()})
-        made = made.mutate(
-            **{n: made[n].cast(_TYPES[kind.name]) for n, (kind, _) in columns.items()}
-        )
+    made = made.mutate(**{n: made[n].cast(_TYPES[kind.name]) for n, (kind, _) in columns.items()})
     return made.mutate(
         **{n: bytes_of(made[n], backend.name) for n, (k, _) in columns.items() if k.name == "text"}
     )
@@ -144,10 +140,12 @@ def _array(kind: Kind, values: tuple[Any, ...]) -> Any:
         return ibis.literal(list(values), "array<int32>" if small else "array<int64>")
     if kind.name == "boolean":
         return ibis.literal(list(values), "array<boolean>")
-    texts = [
-        None if v is None else repr(float(v)) if kind.name == "float" else str(v) for v in values
-    ]
-    return ibis.literal(texts, "array<string>")
+    return ibis.literal(_texts(kind, values), "array<string>")
+
+
+def _texts(kind: Kind, values: tuple[Any, ...]) -> list[str | None]:
+    write = (lambda v: repr(float(v))) if kind.name == "float" else str
+    return [None if v is None else write(v) for v in values]
 
 
 def check_unique(source: Any, key: str, kind: Kind) -> bool:
