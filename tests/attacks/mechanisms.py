@@ -135,6 +135,9 @@ def _vectors() -> Iterator[Case]:
     floats = dp.vector_domain(dp.atom_domain(T=float, nan=False), 3), dp.l2_distance(T=float)
     made = make_optimal_noise(*floats, 1.0, (1.0, 1e-3), loss="l2")
     yield Case("make_optimal_noise[l2]", made, [0.0, 0.0, 0.0], [1.0, 0.0, 0.0], *made.map(1.0))
+    made = make_optimal_noise(*floats, 1.0, (4.0, 1e-2), loss="l2")
+    assert made.guarantee.chosen == "steps in the l2 norm"
+    yield Case("make_optimal_noise[steps]", made, [0.0, 0.0, 0.0], [1.0, 0.0, 0.0], *made.map(1.0))
     wholes = dp.vector_domain(dp.atom_domain(T=int), 2), dp.linf_distance(T=int)
     made = make_optimal_noise(*wholes, 2, (1.0, 1e-3), loss="l2")
     yield Case("make_optimal_noise[integer linf]", made, [0, 0], [2, -2], *made.map(2))
