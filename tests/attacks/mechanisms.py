@@ -166,6 +166,9 @@ def _spiked() -> Iterator[Case]:
         made = make_optimal_noise(*REAL, 1.0, (20.0, 1e-6))
     assert made.table.spike is not None
     yield Case("make_optimal_noise[spiked]", made, 3.0, 4.0, *made.map(1.0))
+    made = make_optimal_noise(*WHOLE, 5000, 17.0)
+    assert made.table.spike is not None
+    yield Case("make_optimal_noise[integers that move far]", made, 0, 5000, made.map(5000), 0.0)
 
 
 def _closed() -> Iterator[Case]:
