@@ -55,7 +55,7 @@ class RadialTable(Table):
     """
 
     problem: RadialProblem
-    law: Radii
+    law: Staircase | Steps | Decay
     upper: float
     lower: float
     prices: RadialPrices | None = None
