@@ -164,11 +164,11 @@ def _spiked() -> Iterator[Case]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", opendp_optimal.GapWarning)
         made = make_optimal_noise(*REAL, 1.0, (20.0, 1e-6))
+        far = make_optimal_noise(*WHOLE, 5000, 17.0)
     assert made.table.spike is not None
+    assert far.table.spike is not None
     yield Case("make_optimal_noise[spiked]", made, 3.0, 4.0, *made.map(1.0))
-    made = make_optimal_noise(*WHOLE, 5000, 17.0)
-    assert made.table.spike is not None
-    yield Case("make_optimal_noise[integers that move far]", made, 0, 5000, made.map(5000), 0.0)
+    yield Case("make_optimal_noise[integers that move far]", far, 0, 5000, far.map(5000), 0.0)
 
 
 def _closed() -> Iterator[Case]:
