@@ -42,7 +42,8 @@ from opendp_optimal.sample.quantiles import (
 
 __all__ = ["Quantiles", "make_optimal_quantiles", "then_optimal_quantiles"]
 
-_COUNT_SHARE = Fraction(1, 100)
+_COUNT_SHARE, _SINGLE_SHARE = Fraction(1, 100), Fraction(1, 400)
+"""Of epsilon, for the count: beside several quantiles, and beside one, which is hurt more."""
 LEAST_EPSILON = 1e-3
 """For one record."""
 _MOST_QUANTILES = 1023
@@ -271,8 +272,9 @@ def design_quantiles(probabilities: Any, epsilon: Fraction) -> QuantileDesign:
     :param epsilon: for one record
     :raises ValueError: if probabilities are none
     """
-    counting = epsilon * _COUNT_SHARE
-    return QuantileDesign(_probabilities(probabilities), counting, epsilon - counting)
+    wanted = _probabilities(probabilities)
+    counting = epsilon * (_COUNT_SHARE if len(wanted) > 1 else _SINGLE_SHARE)
+    return QuantileDesign(wanted, counting, epsilon - counting)
 
 
 def make_optimal_quantiles(

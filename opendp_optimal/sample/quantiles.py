@@ -13,7 +13,7 @@ before a candidate, and those up to it, less the wanted rank, move by at most th
 1 - a with one record more or less, where a is the part's share below the quantile, and so does
 every score. Given the noise of the others, a candidate wins if its own noise reaches some number;
 neighbours move that number by at most twice as much, and noise that is so much larger is at least
-exp(-epsilon) times as likely, whatever the number: with integers and ties, too.
+exp(-epsilon) times as likely, whatever the number: with integers, in steps and with ties, too.
 
 Records that share a cell are put in order at random, each by digits of its own, so that a cell with
 many of them can be split: a second selection, with a small share, says where.
@@ -38,8 +38,8 @@ MOST_BINS, ORDER_BITS = 1 << 16, 16
 """How many candidates there are, about, and bits of the order of records within a cell."""
 _SPLITS = 10
 """The places where the cells at a candidate can be split, a power of two."""
-_UNIT = 64
-"""Scores are in such parts of a rank."""
+_UNIT, _STEPS = 1 << 24, 128
+"""Scores are in such parts of a rank; noise has so many steps in twice the move of a score."""
 _SPLIT_SHARE = 0.05
 _DIGITS = 1 << 32
 _NORMAL = 2.1
@@ -127,6 +127,11 @@ def sensitivity(share: int) -> int:
     return max(most, _UNIT - least)
 
 
+def noise_step(share: int) -> int:
+    """A step of the noise, in units: ``_STEPS`` of them are at least twice what a record moves."""
+    return -(-2 * sensitivity(share) // _STEPS)
+
+
 def scores(below: Integers, until: Integers, records: int, share: int) -> Integers:
     """How far each candidate is from the wanted rank, in units; less than 0 where it has it.
 
@@ -157,8 +162,8 @@ def noisy_best(short: Integers, share: int, epsilon: Fraction) -> int:
     :param share: of the part that is below the quantile
     :param epsilon: for one record
     """
-    rate = float_down(epsilon / (2 * sensitivity(share)))
-    return int(np.argmin(short - geometric(min(rate, 1.0), len(short))))
+    rate = min(float_down(epsilon / _STEPS), 1.0)
+    return int(np.argmin(short - noise_step(share) * geometric(rate, len(short))))
 
 
 def cells_of(values: Any, candidates: Any) -> Integers:

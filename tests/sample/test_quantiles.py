@@ -34,27 +34,26 @@ def test_a_record_moves_every_score_by_no_more_than_stated(values, other, share)
 
 def test_a_candidate_that_has_the_wanted_rank_is_the_best():
     half = 1 << 31
-    assert scores([1, 3, 3, 3, 3, 4], half).tolist() == [2 * 64, -2 * 64, 2 * 64, 3 * 64]
-    assert scores([1, 1, 2, 2], half).tolist() == [0, 2 * 64, 2 * 64, 2 * 64]
+    assert scores([1, 3, 3, 3, 3, 4], half).tolist() == [
+        2 * own._UNIT,
+        -2 * own._UNIT,
+        2 * own._UNIT,
+        3 * own._UNIT,
+    ]
+    assert scores([1, 1, 2, 2], half).tolist() == [0, 2 * own._UNIT, 2 * own._UNIT, 2 * own._UNIT]
 
 
-def chances(short, rate):
+def chances(short, step, rate):
     """The exact law of the selection, up to the noise that is left out: below 1e-12."""
-    reach = math.ceil(30 / rate) + int(np.max(short))
-    values = np.arange(-reach, reach + 1)
-    each, below = [], []
-    for s in short:
-        noise = values + s
-        each.append(
-            np.where(noise >= 0, -np.expm1(-rate) * np.exp(-rate * np.maximum(noise, 0)), 0)
-        )
-        below.append(np.cumsum(each[-1]))
+    steps = np.arange(math.ceil(30 / rate))
+    each = -np.expm1(-rate) * np.exp(-rate * steps)
     out = []
-    for i in range(len(short)):
-        law = each[i].copy()
-        for j in range(len(short)):  # the first of several equal ones wins
-            if j != i:
-                law *= below[j] if j > i else below[j] - each[j]
+    for i, s in enumerate(short.tolist()):
+        law = each.copy()
+        for j, other in enumerate(short.tolist()):
+            if j != i:  # the first of several equal ones wins
+                ahead = steps * step - s + other + (j > i)
+                law *= -np.expm1(-rate * np.maximum(-(-ahead // step), 0))
         out.append(law.sum())
     return np.array(out)
 
@@ -62,13 +61,13 @@ def chances(short, rate):
 @pytest.mark.parametrize("share", [1 << 31, 1 << 29, (1 << 32) // 3])
 def test_a_selection_costs_its_epsilon_and_hardly_less(share):
     epsilon = Fraction(2)
-    rate = float(epsilon / (2 * own.sensitivity(share)))
+    rate, step = float(epsilon / own._STEPS), own.noise_step(share)
     worst = 0.0
     rng = np.random.default_rng(0)
     for _ in range(30):
         values = rng.integers(0, 10, rng.integers(0, 6)).tolist()
         both = [scores(rows, share) for rows in (values, [*values, int(rng.integers(0, 10))])]
-        laws = [chances(short - short.min(), rate) for short in both]  # noise knows differences
+        laws = [chances(short, step, rate) for short in both]
         worst = max(worst, float(np.abs(np.log(laws[0] / laws[1])).max()))
     assert worst <= float(epsilon) * (1 + 1e-9)
     assert worst > float(epsilon) / 4
@@ -77,8 +76,8 @@ def test_a_selection_costs_its_epsilon_and_hardly_less(share):
 def test_draws_of_a_selection_follow_its_law():
     from tests.tails import surprising
 
-    short, share = np.array([40, 0, 10, 64]), 1 << 31
-    law = chances(short, 1 / (2 * own.sensitivity(share)))
+    short, share = np.array([40, 0, 10, 64]) * (own._UNIT // 64), 1 << 31
+    law = chances(short, own.noise_step(share), 1 / own._STEPS)
     draws = [own.noisy_best(short, share, Fraction(1)) for _ in range(2000)]
     for at, chance in enumerate(law):
         assert not surprising(draws.count(at), len(draws), float(chance))
