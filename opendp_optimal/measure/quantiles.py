@@ -250,15 +250,17 @@ class QuantileDesign:
         """How far the rank of each quantile is off, about 95 % of the time at most."""
         return rank_spread(self.steps, len(self.wanted), self.selecting)
 
-    def release(self, line: Line, cells: Integers) -> Quantiles:
+    def release(self, line: Line, cells: Integers, numbers: Integers | None = None) -> Quantiles:
         """The quantiles of some records.
 
         :param line: with the candidates
         :param cells: of the records
+        :param numbers: of the records in each of these cells; one each, if None
         """
-        count = len(cells) + int(laplace_integers(min(float_down(self.counting), 1.0), 1)[0])
+        held = np.ones(len(cells), np.int64) if numbers is None else numbers
+        count = int(held.sum()) + int(laplace_integers(min(float_down(self.counting), 1.0), 1)[0])
         places = released_candidates(
-            cells, len(line.numbers), self.steps, len(self.wanted), self.selecting
+            cells, held, len(line.numbers), self.steps, len(self.wanted), self.selecting
         )
         surely = count - _SURELY / float(self.counting)
         spread = self.spread / max(surely, 1.0)

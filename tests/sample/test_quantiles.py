@@ -97,9 +97,40 @@ def test_quantiles_are_in_order_and_all_is_spent_once(percents, cells, candidate
     for path in paths(steps, Fraction(1)):
         assert sum(path) <= 1
     inside = np.minimum(np.array(cells, np.int64), 2 * candidates)
-    found = own.released_candidates(inside, candidates, steps, len(wanted), Fraction(1))
+    found = own.released_candidates(
+        inside, np.ones(len(inside), np.int64), candidates, steps, len(wanted), Fraction(1)
+    )
     assert np.all(np.diff(found) >= 0)
     assert np.all((found >= 0) & (found < candidates))
+
+
+@pytest.mark.parametrize("many", [50_000, 3 << 19])
+def test_cells_are_split_by_digits_that_are_drawn_once(many):
+    """Few records have sorted digits, many a histogram of them: one order, and a fair one."""
+    cells, numbers = np.array([3, 8, 3, 5]), np.array([many - 7, 2, 7, 1])
+    records, half = own._Records(cells, numbers), 1 << (own.ORDER_BITS - 1)
+    first = 3 << own.ORDER_BITS
+    places = np.arange(first - 5, first + 2 * half + 5)
+    ranks = records.before(places)
+    assert np.array_equal(ranks, records.before(places))
+    assert np.all(np.diff(ranks) >= 0)
+    assert ranks[0] == ranks[5] == 0
+    assert ranks[-1] == many
+    assert abs(int(ranks[5 + half]) - many / 2) < 6 * math.sqrt(many / 4)
+    assert records.before(np.array([6, 8, 9]) << own.ORDER_BITS).tolist() == [
+        many + 1,
+        many + 1,
+        many + 3,
+    ]
+    each = np.diff(ranks[5:-4])  # records of each of the digits: variance and mean are equal
+    assert abs(each.var() / each.mean() - 1) < 0.1
+
+
+def test_a_histogram_stands_for_its_records():
+    steps = own.steps_of([0.25, 0.5, 0.75])
+    cells, numbers = np.arange(0, 201, 2) + 1, np.full(101, 10**6)
+    found = own.released_candidates(cells, numbers, 101, steps, 3, Fraction(1))
+    assert found.tolist() == [25, 50, 75]
 
 
 def paths(step, left):
