@@ -10,8 +10,8 @@ of a group. Ends with 1 if a ratio of both variances is below what is wanted.
 True means mu are at 0.1, 0.5 and 0.9 of the range. The variance is quadratic in mu, so that these
 three say what it is on average over all mu in [0, 1], exactly: the column ``ratio``. ``three`` is
 the ratio of the plain averages over the three, ``each`` the average of their three ratios. For one
-mean, ``limit`` is what ``three`` would be with noise at the certified lower bound of all additive
-noise on sum and count, for that average.
+mean, ``least`` is a certified lower bound of all additive noise on sum and count, for the plain
+average, and ``limit`` what ``three`` would be with that.
 
 First one mean at four values of epsilon and delta 1e-6; then several columns at epsilon 1, beside
 ``dp.mean`` of each and beside OpenDP's Gaussian noise at the rho that OpenDP itself converts to
@@ -88,6 +88,7 @@ class Compared:
             found["three"] = float(self.peer.mean() / self.ours.mean())
             found["each"] = float((self.peer / self.ours).mean())
         if self.least:
+            found["least"] = self.least
             found["limit"] = float(self.peer.mean()) / self.least
         return found | ({"wanted": self.target} if self.target else {})
 
@@ -242,7 +243,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     lines = [one_mean(given.releases), several_means(given.releases)]
     lines += [real(given.data, given.releases)] if given.data else []
-    heads = "OpenDP", "optimal", "ratio", "three", "each", "limit", "wanted"
+    heads = "OpenDP", "optimal", "ratio", "three", "each", "least", "limit", "wanted"
     if not given.json:
         print(f"{'':<42}" + "".join(f"{head:>9}" for head in heads), flush=True)
     told, met = [], True
