@@ -59,11 +59,20 @@ def rounded_staircase(epsilon: float, size: int, first: int, step: int) -> Stair
         weight -= max(1, weight >> 34)
 
 
-def rounded_prices(price: float, width: int, radii: Floats) -> RadialPrices:
+def rounded_prices(
+    price: float,
+    width: int,
+    radii: Floats,
+    length: float = 1.0,
+    further: RadialPrices | None = None,
+) -> RadialPrices:
     """Prices whose knots are integers.
 
     :param price: of the event
     :param width: how many places further a knot is taken
     :param radii: the knots
+    :param length: how far apart neighbours are
+    :param further: another event
     """
-    return RadialPrices(price, width, np.rint(radii * KNOT).astype(np.int64))
+    knots = np.rint(radii * KNOT).astype(np.int64)
+    return RadialPrices(price, width, knots, round(length * KNOT), further)

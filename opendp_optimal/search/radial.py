@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from fractions import Fraction
 
 from opendp_optimal.certify.decay import LEAST_GRID, Decay, decay_delta_up
@@ -118,13 +119,16 @@ def _bounded(table: RadialTable) -> RadialTable:
     too_far = reach > _FARTHEST / (1 + problem.size / 100)
     if not problem.has_bound or problem.size > MOST_COORDINATES or too_far:
         return table
-    found = radial_prices(problem.size, problem.epsilon, problem.delta, table.upper)
-    if found is None:
-        return table
-    try:
-        return RadialTable.proved(problem, table.law, rounded_prices(*found))
-    except CertificateError:
-        return table
+    law, found = table.law, [table]
+    firsts = [law.first / law.step, None] if isinstance(law, Staircase) else [None]
+    for first in firsts:
+        events = radial_prices(problem.size, problem.epsilon, problem.delta, table.upper, first)
+        prices = None
+        for event in reversed(events or []):
+            prices = rounded_prices(*event, prices)
+        with suppress(CertificateError):
+            found.append(RadialTable.proved(problem, law, prices))
+    return max(found, key=lambda table: table.lower)
 
 
 def _staircase(problem: RadialProblem) -> RadialTable | None:
