@@ -33,13 +33,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from flint import arb, arb_poly
+from flint import arb, arb_poly, arb_series
 
 from opendp_optimal.arrays import Frozen, Integers
 from opendp_optimal.certify.balls import ball, down, precision
 from opendp_optimal.errors import CertificateError
 
-__all__ = ["KNOT", "MOST_COORDINATES", "RadialPrices", "additive_bound_down"]
+__all__ = ["KNOT", "MOST_COORDINATES", "RadialPrices", "Sphere", "additive_bound_down"]
 
 KNOT = 1 << 40
 """Knots are multiples of a sensitivity over this."""
@@ -96,7 +96,7 @@ def additive_bound_down(prices: RadialPrices, size: int, epsilon: float, delta: 
     if listed[-1].further is not None:
         raise CertificateError("there are more than two events")
     with precision():
-        sphere, odds = _Sphere(size), ball(epsilon).exp()
+        sphere, odds = Sphere(size), ball(epsilon).exp()
         events = [_Event(sphere, event, odds) for event in listed]
         knots = [arb(r) / KNOT for r in sorted({r for e in listed for r in e.radii.tolist()})]
         last = len(knots) - 1
@@ -137,7 +137,7 @@ def _check(prices: RadialPrices, size: int) -> None:
         raise CertificateError("the knots do not increase")
 
 
-class _Sphere:
+class Sphere:
     """The first coordinate of a point of the unit sphere."""
 
     def __init__(self, size: int) -> None:
@@ -171,6 +171,11 @@ class _Sphere:
         """The density over a ball within (-1, 1)."""
         low, high = (self._density(end) for end in (u.lower(), u.upper()))
         return low.union(high) if u > 0 or u < 0 else low.union(high).union(self.top)
+
+    def series(self, u: arb_series) -> arb_series:
+        """The chance along a course within (-1, 1)."""
+        density = self.top * (((1 - u) * (1 + u)).log() * (arb(self.size - 3) / 2)).exp()
+        return self.below(u[0]) + (density * u.derivative()).integral()
 
     def _density(self, u: arb) -> arb:
         return self.top * ((1 - u) * (1 + u)).sqrt() ** (self.size - 3)
@@ -207,7 +212,7 @@ _Term = tuple[_Line | None, int, arb]
 class _Event:
     """What an event adds to D."""
 
-    def __init__(self, sphere: _Sphere, prices: RadialPrices, odds: arb) -> None:
+    def __init__(self, sphere: Sphere, prices: RadialPrices, odds: arb) -> None:
         self.radii, self.width = prices.radii.tolist(), prices.width
         self.knots = [arb(r) / KNOT for r in self.radii]
         self.length = arb(prices.length) / KNOT
@@ -241,7 +246,7 @@ class _Event:
 class _Piece:
     """D where all that is priced is along lines, or constant."""
 
-    sphere: _Sphere
+    sphere: Sphere
     terms: list[_Term]
 
     def below(self, low: arb, high: arb) -> Fraction:

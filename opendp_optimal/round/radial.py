@@ -10,9 +10,10 @@ from opendp_optimal.arrays import Floats
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.certify.radial import MOST_STEPS, Staircase
 from opendp_optimal.certify.radial_bound import KNOT, RadialPrices
+from opendp_optimal.certify.radial_smooth import STEP, SmoothPrices
 from opendp_optimal.errors import CertificateError
 
-__all__ = ["rounded_prices", "rounded_staircase"]
+__all__ = ["rounded_course", "rounded_prices", "rounded_staircase"]
 
 _LEAST = 30
 """Binary digits of the least weight that is kept: of the largest there are 62 at most."""
@@ -76,3 +77,15 @@ def rounded_prices(
     """
     knots = np.rint(radii * KNOT).astype(np.int64)
     return RadialPrices(price, width, knots, round(length * KNOT), further)
+
+
+def rounded_course(price: float, places: Floats, radii: Floats, slopes: Floats) -> SmoothPrices:
+    """Prices whose knots are integers.
+
+    :param price: of the event
+    :param places: the knots
+    :param radii: R there
+    :param slopes: of R there
+    """
+    whole = (np.rint(a * unit) for a, unit in ((places, STEP), (radii, KNOT), (slopes, KNOT)))
+    return SmoothPrices(price, *(array.astype(np.int64) for array in whole))

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
 
 from opendp_optimal.certify.decay import LEAST_GRID, Decay, decay_delta_up
 from opendp_optimal.certify.radial import Staircase
-from opendp_optimal.certify.radial_bound import MOST_COORDINATES
+from opendp_optimal.certify.radial_bound import MOST_COORDINATES, RadialPrices
+from opendp_optimal.certify.radial_smooth import SmoothPrices
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.exact.numbers import float_down
 from opendp_optimal.known.gaussian import gaussian_sigma
 from opendp_optimal.known.radial import best_decay, best_staircase, decay_delta
 from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.problem.radial import RadialProblem
-from opendp_optimal.round.radial import rounded_prices, rounded_staircase
+from opendp_optimal.round.radial import rounded_course, rounded_prices, rounded_staircase
 from opendp_optimal.sample.balls import LONGEST
 from opendp_optimal.table import store as tables
 from opendp_optimal.table.radial import RadialTable
@@ -31,9 +33,9 @@ _STEPLESS = 0.02
 _SCALE = 1 << 26
 """Grid steps over which a decay falls by a factor e, at least."""
 _ATTEMPTS = 8
-_FARTHEST = 205.0
-"""Of noise that is longer on average, in sensitivities, no bound is sought: to prove it takes too
-long, the more so for long vectors."""
+_FARTHEST = 130.0
+"""For noise that is longer on average, in sensitivities, the event of a bound is sought without
+corners: it would have too many knots, the more so for long vectors."""
 
 
 def solve_radial(
@@ -112,23 +114,33 @@ def _proved(problem: RadialProblem, law: Staircase | Decay) -> RadialTable | Non
 
 def _bounded(table: RadialTable) -> RadialTable:
     """The same table with a bound below every additive noise, where one is found."""
-    from opendp_optimal.solvers.radial_prices import radial_prices  # loaded only when needed
-
     problem = table.problem
-    reach = math.sqrt(table.upper)
-    too_far = reach > _FARTHEST / (1 + problem.size / 100)
-    if not problem.has_bound or problem.size > MOST_COORDINATES or too_far:
+    if not problem.has_bound or problem.size > MOST_COORDINATES:
         return table
-    law, found = table.law, [table]
-    firsts = [law.first / law.step, None] if isinstance(law, Staircase) else [None]
-    for first in firsts:
-        events = radial_prices(problem.size, problem.epsilon, problem.delta, table.upper, first)
-        prices = None
-        for event in reversed(events or []):
-            prices = rounded_prices(*event, prices)
+    found = [table]
+    for prices in _prices(table):
         with suppress(CertificateError):
-            found.append(RadialTable.proved(problem, law, prices))
+            found.append(RadialTable.proved(problem, table.law, prices))
     return max(found, key=lambda table: table.lower)
+
+
+def _prices(table: RadialTable) -> Iterator[RadialPrices | SmoothPrices]:
+    """What may prove a bound."""
+    # Loaded only when needed.
+    from opendp_optimal.solvers.radial_prices import radial_prices
+    from opendp_optimal.solvers.radial_smooth import smooth_prices
+
+    problem, law = table.problem, table.law
+    asked = problem.size, problem.epsilon, problem.delta, table.upper
+    if math.sqrt(table.upper) > _FARTHEST / (1 + problem.size / 100):
+        yield rounded_course(*smooth_prices(*asked))
+        return
+    for first in [law.first / law.step, None] if isinstance(law, Staircase) else [None]:
+        prices = None
+        for event in reversed(radial_prices(*asked, first) or []):
+            prices = rounded_prices(*event, prices)
+        if prices is not None:
+            yield prices
 
 
 def _staircase(problem: RadialProblem) -> RadialTable | None:

@@ -21,6 +21,7 @@ from opendp_optimal.certify.radial import (
     staircase_loss_up,
 )
 from opendp_optimal.certify.radial_bound import RadialPrices, additive_bound_down
+from opendp_optimal.certify.radial_smooth import SmoothPrices, smooth_bound_down
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import exp_down, exp_up, float_down, float_up
 from opendp_optimal.known.coordinate import coordinate_law, decay_radii
@@ -54,7 +55,7 @@ class RadialTable(Table):
     law: Staircase | Decay
     upper: float
     lower: float
-    prices: RadialPrices | None = None
+    prices: RadialPrices | SmoothPrices | None = None
 
     @property
     def size(self) -> int:
@@ -119,10 +120,12 @@ class RadialTable(Table):
         problem, prices = self.problem, self.prices
         if prices is None:
             return 0.0
-        if not isinstance(prices, RadialPrices) or not problem.has_bound:
+        if not isinstance(prices, RadialPrices | SmoothPrices) or not problem.has_bound:
             raise CertificateError("no bound is proved by prices here")
-        found = additive_bound_down(prices, problem.size, problem.epsilon, problem.delta)
-        return max(0.0, float_down(found))
+        asked = problem.size, problem.epsilon, problem.delta
+        if isinstance(prices, RadialPrices):
+            return max(0.0, float_down(additive_bound_down(prices, *asked)))
+        return max(0.0, float_down(smooth_bound_down(prices, *asked)))
 
     def _exact_loss(self, power: int) -> Fraction:
         problem, law = self.problem, self.law
@@ -277,7 +280,9 @@ class RadialTable(Table):
 
     @staticmethod
     def proved(
-        problem: RadialProblem, law: Staircase | Decay, prices: RadialPrices | None = None
+        problem: RadialProblem,
+        law: Staircase | Decay,
+        prices: RadialPrices | SmoothPrices | None = None,
     ) -> RadialTable:
         """A table whose bounds follow from its law and prices; everything is proved on the way."""
         blank = RadialTable(problem, law, math.inf, 0.0, prices)
