@@ -141,6 +141,7 @@ class Sphere:
     """The first coordinate of a point of the unit sphere."""
 
     def __init__(self, size: int) -> None:
+        """For vectors of a length."""
         self.size = size
         half = arb(size - 1) / 2
         self.top = ((arb(size) / 2).lgamma() - half.lgamma()).exp() / arb.pi().sqrt()
@@ -206,7 +207,7 @@ class _Line:
 
 
 _Term = tuple[_Line | None, int, arb]
-"""A line, the sign of its chance in D, and its price; without a line what it is worth throughout."""
+"""A line, the sign of its chance in D, and its price; without a line what it is worth."""
 
 
 class _Event:
@@ -268,6 +269,8 @@ class _Piece:
     def _ends(self, low: arb, high: arb) -> Fraction:
         worst = low * low
         for line, sign, cost in self.terms:
-            chance = 1 if line is None else self.sphere.below(sign * line.over(low, high)[0].lower())
+            chance = (
+                1 if line is None else self.sphere.below(sign * line.over(low, high)[0].lower())
+            )
             worst += sign * cost * chance
         return down(worst)

@@ -1,7 +1,7 @@
 """The bound of :mod:`~opendp_optimal.certify.radial_bound` where noise is long: T without corners.
 
-Let r = R(s) for an increasing function R with R(0) = 0, and T take R(s) to R(s + 1): then S takes it
-to R(s - 1). R is a cubic between knots, given by its values and slopes there, so that some fifty
+Let r = R(s) for an increasing function R with R(0) = 0, and T take R(s) to R(s + 1): then S takes
+it to R(s - 1). R is a cubic between knots, given by its values and slopes there, so that a hundred
 knots serve a thousand steps or a million. Nothing is priced beyond R(end - 1), end the last knot.
 
 D is one smooth function of s wherever s, s + 1 and s - 1 do not pass a knot. It is a Taylor
@@ -98,7 +98,10 @@ def smooth_bound_down(prices: SmoothPrices, size: int, epsilon: float, delta: fl
 def _check(prices: SmoothPrices, size: int) -> None:
     arrays = (prices.places, prices.radii, prices.slopes)
     listed = all(
-        isinstance(a, np.ndarray) and a.dtype == np.int64 and a.ndim == 1 and len(a) == len(arrays[0])
+        isinstance(a, np.ndarray)
+        and a.dtype == np.int64
+        and a.ndim == 1
+        and len(a) == len(arrays[0])
         for a in arrays
     )
     if type(prices.price) is not float or not listed:
@@ -140,7 +143,9 @@ class _Course:
             first, last = Fraction(one, KNOT), Fraction(other, KNOT)
             square = (3 * rise / h - 2 * first - last) / h
             cube = (first + last - 2 * rise / h) / h**2
-            self.cubics.append(arb_poly([ball(x) for x in (Fraction(low, KNOT), first, square, cube)]))
+            self.cubics.append(
+                arb_poly([ball(x) for x in (Fraction(low, KNOT), first, square, cube)])
+            )
 
     def beyond(self) -> Fraction:
         """A number below D beyond the last knot: less and less comes from below."""

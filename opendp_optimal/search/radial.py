@@ -33,7 +33,9 @@ _STEPLESS = 0.02
 _SCALE = 1 << 26
 """Grid steps over which a decay falls by a factor e, at least."""
 _ATTEMPTS = 8
-_FARTHEST = 130.0
+_LOOSE = 0.05
+"""A bound from one event that is farther away is sought again."""
+_FARTHEST = 180.0
 """For noise that is longer on average, in sensitivities, the event of a bound is sought without
 corners: it would have too many knots, the more so for long vectors."""
 
@@ -83,7 +85,7 @@ def solve_radial(
     stored: RadialTable | None = None
     if cache or not compute:
         stored = tables.load(problem, math.inf)
-        if stored is not None and (stored.prices is not None or not bound or not compute):
+        if stored is not None and (_has_bound(stored) or not bound or not compute):
             return stored
     if not compute:
         raise LookupError(f"no table is stored for {problem.describe()}")
@@ -92,6 +94,14 @@ def solve_radial(
     if cache and table is not stored:
         tables.keep(table)
     return table
+
+
+def _has_bound(table: RadialTable) -> bool:
+    """Whether a table has a bound, and beside a staircase a close one, from two events."""
+    prices = table.prices
+    alone = isinstance(prices, RadialPrices) and prices.further is None
+    loose = alone and isinstance(table.law, Staircase) and table.gap > _LOOSE
+    return prices is not None and not loose
 
 
 def _best(problem: RadialProblem) -> RadialTable:

@@ -8,8 +8,8 @@ be had is found by bisection, the best price by a search. Floats, and no proof.
 
 Beside a staircase one event is too little: the noise of its first step, near 0, is to be compared
 with that of the second, not with that at a distance of 1 and more. A further event does so, of
-neighbours three quarters apart: it has half of what D needs at 0, and less and less up to the end of
-the first step.
+neighbours three quarters apart: it has half of what D needs at 0, and less and less up to the end
+of the first step.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _SHIFTS = (0.0, 0.7, -0.7, 1.5)
 _MARGIN = 3e-5
 """By this part less than the largest D is asked for."""
 _LENGTH, _SHARE, _CHEAPER, _COUNT = 0.75, 0.5, 0.4, 17
-"""Of a further event: how far apart neighbours are, its part of what D needs at 0, its price as a part
-of that of the first, and its knots that have images."""
+"""Of a further event: how far apart neighbours are, its part of what D needs at 0, its price as a
+part of that of the first, and its knots that have images."""
 _LEAST_CHANCE = 0.1
 """The event's least chance, as a part of that at 0, until it is over for all points."""
 

@@ -1,16 +1,16 @@
 """Prices for a bound below the squared error of long noise for vectors, by a differential equation.
 
-Noise is long if neighbours, 1 apart, are near each other beside its root mean square. Then, with t =
-T(r) - r as a function of (r + T(r)) / 2, u a coordinate of a point of the unit sphere, A(t) = P(u > t)
-and G(t) = E max(u, 0) where u > t, the function D of :mod:`~opendp_optimal.certify.radial_bound` is,
-but for a part of the order of 1 / r^2,
+Noise is long if neighbours, 1 apart, are near each other beside its root mean square. Then, with
+t = T(r) - r as a function of (r + T(r)) / 2, u a coordinate of a point of the unit sphere,
+A(t) = P(u > t) and G(t) the mean of u where u > t, times A, the function D of
+:mod:`~opendp_optimal.certify.radial_bound` is, but for a part of the order of 1 / r^2,
 
     r^2 + price e^(epsilon/2) (cosh(epsilon/2) (dG/dr + (size - 1) G / r) - 2 sinh(epsilon/2) A).
 
-G is followed inwards, at which errors grow smaller, from where the event ends: w = 1 - t^2 goes to 0
-there in a straight line. If w comes to 0 again, too much D was asked for. Near 0 t may stay what it is.
-What the equation leaves out is taken from the D that is asked for, and the same done again. Floats,
-and no proof.
+G is followed inwards, at which errors grow smaller, from where the event ends: w = 1 - t^2 goes to
+0 there in a straight line. If w comes to 0 again, too much D was asked for. Near 0 t may stay what
+it is. What the equation leaves out is taken from the D that is asked for, and the same done again.
+Floats, and no proof.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class _Equation:
         told = g * (half * rise / w + 2 * half / grid) - self._rate * a
         value = grid**2 + self.price * told
         # The end, ever finer, and 0.
-        low, high = self._ends
+        high = self._ends[1]
         least = (0.3 * self.odds / (self.price * self.reach)) ** (1 / half)
         last = [float(grid[0])]
         while float(self._last(np.array([last[-1]]))[0][0]) > least and len(last) < 30:
@@ -226,7 +226,9 @@ class _Equation:
         knots = np.unique(np.concatenate([[0], knots, turns, ends]))
         knots = knots[(knots == 0) | (knots >= turns[0])]
         scale = self.reach
-        course = Course(self.price * scale**3 / self.odds, s[knots] * scale, y[knots] * scale, t[knots])
+        course = Course(
+            self.price * scale**3 / self.odds, s[knots] * scale, y[knots] * scale, t[knots]
+        )
         return course, s[1 : len(grid) + 1][::-1] * scale, value
 
     def misses(self, wanted: float) -> tuple[Course, Floats]:
@@ -243,4 +245,4 @@ class _Equation:
 
     def _below(self, u: Floats) -> Floats:
         chance = 0.5 * betainc((self.size - 1) / 2, 0.5, np.clip(1 - u * u, 0.0, 1.0))
-        return np.where(u < 0, chance, 1 - chance)
+        return np.asarray(np.where(u < 0, chance, 1 - chance))
