@@ -8,30 +8,36 @@ from opendp_optimal.certify.decay import Decay
 from opendp_optimal.certify.radial import Staircase
 from opendp_optimal.certify.radial_bound import RadialPrices
 from opendp_optimal.certify.radial_smooth import SmoothPrices
+from opendp_optimal.certify.steps import Steps
 from opendp_optimal.losses.base import Loss
 from opendp_optimal.problem.radial import RadialProblem
 from opendp_optimal.table.files.container import Arrays, Header, Kind
 from opendp_optimal.table.radial import RadialTable
 
-_VERSION = 1
+_VERSIONS = (1, 2)
+"""Version 2 is a table of steps."""
 
 
 def _parts(table: RadialTable) -> tuple[Header, Arrays]:
-    law = table.law
+    law, prices = table.law, table.prices
+    smooth = isinstance(prices, SmoothPrices)
+    further = isinstance(prices, RadialPrices) and prices.further is not None
     header: Header = {
-        "version": _VERSION,
+        "version": _VERSIONS[isinstance(law, Steps) or smooth or further],
         "problem": table.problem.describe(),
         "upper": table.upper.hex(),
         "lower": table.lower.hex(),
     }
-    weights = np.empty(0, np.int64)
+    arrays: Arrays = {"weights": np.empty(0, np.int64)}
     if isinstance(law, Staircase):
         names = ("first", "step", "start", "tail", "again")
         header["staircase"] = {name: getattr(law, name) for name in names}
-        weights = law.weights
+        arrays["weights"] = law.weights
+    elif isinstance(law, Steps):
+        header["steps"] = {"step": law.step}
+        arrays = {"weights": law.weights, "balls": law.radii}
     else:
         header["decay"] = {"c": law.c.hex(), "k": law.k.hex(), "fine": law.fine}
-    arrays, prices = {"weights": weights}, table.prices
     if isinstance(prices, SmoothPrices):
         header["smooth"] = {"price": prices.price.hex()}
         arrays.update(places=prices.places, radii=prices.radii, slopes=prices.slopes)
@@ -47,9 +53,11 @@ def _parts(table: RadialTable) -> tuple[Header, Arrays]:
 
 def _build(header: Header, arrays: Arrays, loss: Loss | None) -> RadialTable:
     problem = RadialProblem.from_description(header["problem"], loss)
-    law: Staircase | Decay
+    law: Staircase | Steps | Decay
     if "staircase" in header:
         law = Staircase(weights=arrays["weights"], **header["staircase"])
+    elif "steps" in header:
+        law = Steps(radii=arrays["balls"], weights=arrays["weights"], **header["steps"])
     else:
         given = header["decay"]
         law = Decay(float.fromhex(given["c"]), float.fromhex(given["k"]), given["fine"])
@@ -75,7 +83,7 @@ def _prices(header: Header, arrays: Arrays) -> RadialPrices | SmoothPrices | Non
 KIND: Kind[RadialTable] = Kind(
     name="radial",
     magic=b"ODPRADIA",
-    versions=(_VERSION,),
+    versions=_VERSIONS,
     problem=RadialProblem,
     parts=_parts,
     build=_build,
