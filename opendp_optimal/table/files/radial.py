@@ -15,7 +15,7 @@ from opendp_optimal.table.files.container import Arrays, Header, Kind
 from opendp_optimal.table.radial import RadialTable
 
 _VERSIONS = (1, 2)
-"""Version 2 is a table of steps."""
+"""Version 2 has steps, or prices of two events or without corners."""
 
 
 def _parts(table: RadialTable) -> tuple[Header, Arrays]:
