@@ -80,6 +80,9 @@ def test_weights_that_are_no_law():
     ):  # fmt: skip
         with pytest.raises(CertificateError):
             pair.check_pairs(weights, cells)
+    some = np.zeros((2, 3), np.int64)
+    some[0, 0] = TOTAL
+    pair.check_pairs(some, 4)
     pair.check_pairs(good, 1 << 14)
     pair.check_pairs(good, 2)
     one = np.full((1, 1), TOTAL)
@@ -107,14 +110,17 @@ def random_dual(rng, rows=3):
     )
 
 
-def any_cost(rng, dual):
-    shape = len(dual.counts) + 2, dual.most + dual.cells // 2 + 1
+def any_cost(rng, dual, whole=False):
+    shape = len(dual.counts) + 2 + whole, dual.most + dual.cells // 2 + 1
     values = np.array([[rng.randrange(500) for _ in range(shape[1])] for _ in range(shape[0])])
     return PairCost(values, rng.randrange(-300, 700), rng.randrange(1, 9))
 
 
-def plain_bound(dual, cost, epsilon, delta):
-    """By the formula in the module's words: each row at half its price, and its mirror image."""
+def plain_bound(dual, cost, epsilon, delta, whole=False):
+    """By the formula in the module's words: each row at half its price, and its mirror image.
+
+    For whole count noise all is the mean of itself and its mirror image in c.
+    """
     unit = Fraction(2) ** -dual.scale
     growth = Fraction(exp_bounds(min(epsilon, 64.0))[1], ONE)
     counts = range(-dual.reach - 1, dual.reach + 1)
@@ -128,23 +134,27 @@ def plain_bound(dual, cost, epsilon, delta):
         rows.append((i, step, at))
         rows.append((-i, step, {(c, -j): p for (c, j), p in at.items()}))
     best = Fraction(cost.beyond, cost.denominator)
-    for n, c in enumerate(range(-dual.reach - 2, dual.reach + 2)):
+    values = {}
+    for n, c in enumerate(range(-dual.reach - 2, dual.reach + 2 + whole)):
         for j in range(-most - margin, most + margin + 1):
             value = Fraction(int(cost.values[n, abs(j)]), cost.denominator)
             for i, step, at in rows:
                 value += at.get((c, j), 0) - growth * at.get((c - step, j - i), 0)
-            best = min(best, value)
+            values[c, j] = value
+    if whole:
+        values = {(c, j): (v + values[-c, j]) / 2 for (c, j), v in values.items()}
+    best = min(best, *values.values())
     return best - Fraction(delta) * sum(dual.budget.tolist()) * unit
 
 
 def test_bounds_by_the_formula():
     rng = random.Random(5)
-    for _ in range(60):
-        dual = random_dual(rng)
-        cost = any_cost(rng, dual)
+    for number in range(80):
+        dual, whole = random_dual(rng), number % 2 == 1
+        cost = any_cost(rng, dual, whole)
         epsilon, delta = rng.choice((0.1, 1.0, 70.0)), rng.choice((0.0, 0.1))
-        found = pair.prove_pair_bound(dual, cost, epsilon=epsilon, delta=delta)
-        assert found == plain_bound(dual, cost, epsilon, delta)
+        found = pair.prove_pair_bound(dual, cost, epsilon=epsilon, delta=delta, whole=whole)
+        assert found == plain_bound(dual, cost, epsilon, delta, whole)
 
 
 def changed(array, place, value):

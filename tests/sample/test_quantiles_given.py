@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from opendp_optimal.sample import quantiles as own
 
 DIGITS = 1 << 32
+UNIT = 1 << 24
 
 
 def listed(step):
@@ -66,12 +67,14 @@ def test_what_is_left_is_shared_by_the_levels():
 
 
 @pytest.mark.parametrize(
-    ("share", "moves"), [(1 << 31, 32), (1 << 30, 48), (3 << 30, 48), (1, 64), (DIGITS - 1, 64)]
+    ("share", "moves"),
+    [(1 << 31, 0.5), (1 << 30, 0.75), (3 << 30, 0.75), (1, 1.0), (DIGITS - 1, 1.0)],
 )
 def test_what_a_record_moves(share, moves):
-    assert own.sensitivity(share) == moves
-    half = own.sensitivity((1 << 31) + 1)  # shares between the parts of a rank: both roundings
-    assert half == 33
+    assert own.sensitivity(share) == moves * UNIT
+    assert own.sensitivity((1 << 31) + 1) == UNIT // 2 + 1  # between two units: both roundings
+    step = own.noise_step(share + 5)
+    assert 128 * (step - 1) < 2 * own.sensitivity(share + 5) <= 128 * step
 
 
 def test_geometric_noise_is_folded(monkeypatch):
@@ -95,24 +98,29 @@ def test_a_selection_has_the_rate_of_its_epsilon(monkeypatch):
         return noise
 
     monkeypatch.setattr(own, "geometric", geometric)
-    short = np.array([10, 41, 12, 20])
+    short = np.array([10, 41, 12, 20]) << 17  # steps of the noise where a record moves half a rank
     assert own.noisy_best(short, 1 << 31, Fraction(1)) == 0
     noise[1] = 32
     assert own.noisy_best(short, 1 << 30, Fraction(7, 3)) == 1
     own.noisy_best(short, 1 << 31, Fraction(1000))
     rates = [rate for rate, _ in asked]
-    assert rates[0] == 1 / 64
-    assert rates[1] <= Fraction(7, 3) / 96 < math.nextafter(rates[1], 1)
+    assert rates[0] == 1 / 128
+    assert rates[1] <= Fraction(7, 3) / 128 < math.nextafter(rates[1], 1)
     assert rates[2] == 1.0
     assert [count for _, count in asked] == [4, 4, 4]
 
 
-def quantiles(cells, candidates, step, left, found, spent, bounds, order):
+def orders(count):
+    """Digits of the records of a cell."""
+    return (np.arange(count) * 40_503 % 65_536).astype(np.uint16)
+
+
+def quantiles(cells, step, left, found, spent, bounds):
     """The tree of quantiles without noise, by plain lists of records."""
     if step is None:
         return
     first, last, low, high = bounds
-    unit = 64
+    unit = UNIT
     wanted = step.share * len(cells) // (DIGITS // unit)
     scores = []
     for i in range(first, last + 1):
@@ -132,8 +140,8 @@ def quantiles(cells, candidates, step, left, found, spent, bounds, order):
     place = inside[off.index(min(off))]
     rest = left - select - split
     lower, upper = [c for c in cells if c < place], [c for c in cells if c >= place]
-    quantiles(lower, candidates, step.below, rest, found, spent, (first, at, low, place), order)
-    quantiles(upper, candidates, step.above, rest, found, spent, (at, last, place, high), order)
+    quantiles(lower, step.below, rest, found, spent, (first, at, low, place))
+    quantiles(upper, step.above, rest, found, spent, (at, last, place, high))
 
 
 @given(
@@ -143,7 +151,7 @@ def quantiles(cells, candidates, step, left, found, spent, bounds, order):
 @settings(max_examples=12, deadline=None)
 def test_the_tree_without_noise(cells, percents):
     tree = own.steps_of([p / 100 for p in sorted(percents)])
-    orders = np.random.default_rng(len(cells)).integers(0, 1 << 16, len(cells)).tolist()
+    numbers = [1 + c % 3 for c in cells]
     spent = []
 
     def best(short, share, epsilon):
@@ -152,14 +160,16 @@ def test_the_tree_without_noise(cells, percents):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(own, "noisy_best", best)
-        words = np.array(orders, np.uint64) << np.uint64(48)
-        patch.setattr(own, "random_words", lambda count: words + np.uint64(7))
+        patch.setattr(own, "_orders", orders)
         found = own.released_candidates(
-            np.array(cells, np.int64), 6, tree, len(percents), Fraction(2)
+            np.array(cells, np.int64), np.array(numbers), 6, tree, len(percents), Fraction(2)
         )
     expected, wanted = [None] * len(percents), []
-    places = [(c << 16) + order for c, order in zip(cells, orders, strict=True)]
-    quantiles(places, 6, tree, Fraction(2), expected, wanted, (0, 5, 0, 13 << 16), orders)
+    places = []
+    for cell in set(cells):
+        here = sum(n for c, n in zip(cells, numbers, strict=True) if c == cell)
+        places += [(cell << 16) + int(order) for order in orders(here)]
+    quantiles(places, tree, Fraction(2), expected, wanted, (0, 5, 0, 13 << 16))
     assert found.tolist() == expected
     assert spent == wanted
 
@@ -181,13 +191,13 @@ def test_spreads_of_ranks():
     select, split = own.shares(top, epsilon)
     first = 2 * (2 * 0.5 / float(select)) ** 2
     own_share = top.above.share / DIGITS
-    moved = own.sensitivity(top.above.share) / 64
+    moved = own.sensitivity(top.above.share) / UNIT
     second = 2 * (2 * moved / float(epsilon - select - split)) ** 2 + (1 - own_share) ** 2 * first
     assert uneven.tolist() == pytest.approx([2.1 * math.sqrt(v) for v in (first, second)])
     left = own.steps_of([0.4, 0.5])
     lower = own.rank_spread(left, 2, epsilon)
     share = left.below.share / DIGITS
-    moved = own.sensitivity(left.below.share) / 64
+    moved = own.sensitivity(left.below.share) / UNIT
     second = 2 * (2 * moved / float(epsilon - select - split)) ** 2 + share**2 * first
     assert lower.tolist() == pytest.approx([2.1 * math.sqrt(v) for v in (second, first)])
 
