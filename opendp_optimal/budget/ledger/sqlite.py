@@ -27,8 +27,6 @@ APPLICATION = 0x0DB0D9E7
 """Marks the file as a ledger, for ``file`` and for us."""
 PAGE = 1024
 """Bytes of a page: a charge writes two of them, a line of the log is some 200 bytes."""
-LONGEST_WAL = 4 << 20
-"""Bytes of SQLite's log after which it is copied into the ledger's file."""
 _NOW = LOCK_EX | LOCK_NB
 _NOTE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 LOOK_AGAIN = 0.1
@@ -163,7 +161,6 @@ class SqliteStore:
         try:
             db.execute("PRAGMA synchronous = FULL")
             db.execute("PRAGMA fullfsync = ON")
-            db.execute(f"PRAGMA wal_autocheckpoint = {LONGEST_WAL // PAGE}")
             mark = db.execute("PRAGMA application_id").fetchone()[0]
             empty = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if mark not in (0, APPLICATION) or (mark == 0 and not empty):
