@@ -77,6 +77,7 @@ bench: $(STAMP) ## release cost against OpenDP, same machine and run
 	$(BIN)/python tests/benchmarks/bench_quantiles.py $(if $(wildcard $(DATA)),--data $(DATA))
 	$(BIN)/python tests/benchmarks/bench_ledger.py
 	$(BIN)/python tests/benchmarks/bench_vectors.py
+	$(BIN)/python tests/benchmarks/bench_steps.py
 	$(BIN)/python tests/benchmarks/bench_pairs.py
 	$(BIN)/python tests/benchmarks/bench_people.py
 	$(BIN)/python tests/benchmarks/bench_posterior.py

@@ -54,6 +54,11 @@ class Staircase(Frozen):
         """The number of the first ball of the tail."""
         return self.start + len(self.weights)
 
+    @property
+    def radii(self) -> Integers:
+        """Of the balls that have a weight of their own, in lattice units."""
+        return self.first + self.step * np.arange(self.start, self.end)
+
     def __eq__(self, other: object) -> bool:
         """Equal content."""
         return isinstance(other, Staircase) and self._key == other._key

@@ -67,7 +67,7 @@ def radial_shape(table: RadialTable, bins: int = 240) -> Shape:
         r = (edges[1:] + edges[:-1]) / 2
         logs = (size - 1) * np.log(r) - law.c * r - law.k * r * r
     else:
-        ends = (law.first + (law.start + np.arange(len(law.weights))) * law.step) / law.step
+        ends = law.radii / law.step
         edges = np.linspace(0.0, float(ends[-1]), bins + 1)
         r = (edges[1:] + edges[:-1]) / 2
         # A point of ball j is below r with chance (r / radius)^size.

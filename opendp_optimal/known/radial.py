@@ -19,6 +19,7 @@ These numbers propose candidates; what is proved is in :mod:`~opendp_optimal.cer
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -31,6 +32,7 @@ __all__ = [
     "coordinate_factor",
     "decay_delta",
     "decay_moment",
+    "near_density",
     "staircase_moment",
 ]
 
@@ -268,3 +270,39 @@ def best_decay(epsilon: float, delta: float, size: int, power: int) -> tuple[flo
                 found[(best + other) / 2] = at((best + other) / 2)
         best = min(found, key=lambda shape: found[shape][0])
     return found[best]
+
+
+_AS_GOOD, _LONG = 0.8, 1e4
+"""Of two laws neither of which has less than this part of the other's loss both count, unless a
+staircase has so many steps."""
+
+
+def near_density(epsilon: float, delta: float, size: int, power: int) -> Callable[[Floats], Floats]:
+    """The logarithm of the density of the better law, or of both, in units of the unit ball.
+
+    :param epsilon: above 0
+    :param delta: above 0
+    :param size: of the vectors, at least 2
+    :param power: of the loss
+    """
+    smooth, c, k = best_decay(epsilon, delta, size, power)
+    whole = _log_integral(size, 0.0, c, k) + math.log(size)
+
+    def decay(r: Floats) -> Floats:
+        return np.asarray(-c * r - k * r * r - whole)
+
+    if size + 60 > _LONG * epsilon:
+        return decay
+    stepped, gamma = best_staircase(epsilon, size, power)
+    ball = np.arange(math.ceil((size + 8 * math.sqrt(size) + 60) / epsilon) + 4)
+    logs = size * np.log(gamma + ball) - epsilon * ball
+    steps = float(np.logaddexp.reduce(logs)) + math.log(-math.expm1(-epsilon))
+
+    def staircase(r: Floats) -> Floats:
+        return np.asarray(-epsilon * np.ceil(np.maximum(r - gamma, 0.0)) - steps)
+
+    if smooth < _AS_GOOD * stepped:
+        return decay
+    if stepped < _AS_GOOD * smooth:
+        return staircase
+    return lambda r: np.asarray(np.logaddexp(decay(r), staircase(r)))

@@ -30,7 +30,9 @@ from opendp_optimal.measure.release import grid_for, make_direct, releaser
 from opendp_optimal.measure.space import Space, space_of
 from opendp_optimal.measure.vector import VectorGuarantee, vector_guarantee
 from opendp_optimal.measure.waiting import defer, to_then
+from opendp_optimal.problem.noise import LARGEST_WHOLE
 from opendp_optimal.search import noise as engine
+from opendp_optimal.search.closed import whole_spike
 from opendp_optimal.search.sizing import integer_sensitivity, whole_numbers_matter
 from opendp_optimal.table import NoiseTable
 
@@ -393,6 +395,9 @@ def _table(space: Space, design: Design, loss: LossLike, gap: float, cache: bool
         return table
     if not whole_numbers_matter(table.problem, table.lower, moved):
         return table
+    if moved > LARGEST_WHOLE:
+        other = whole_spike(table, moved) or table
+        return min(other, table, key=lambda t: t.law(float(moved)).rounded().expected_loss(t.loss))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GapWarning)  # what real noise has beneath it says more
         other = ask(epsilon, delta, loss, moved, gap, cache)

@@ -3,7 +3,7 @@
 Candidates, each proved for the distance of the data:
 
 * radial noise in the norm of the distance, or in the l2 norm (:mod:`~opendp_optimal.table.radial`):
-  staircases, and with a delta exp(-c r - k r^2), which has Gaussian noise as one end;
+  staircases, and with a delta exp(-c r - k r^2), which has Gaussian noise as one end, or steps;
 * Laplace noise on the l1 distance, which is at most sqrt(length) times the l2 distance and
   length times the linf distance.
 """
@@ -188,8 +188,8 @@ def _rounded_loss(expected: float, size: int, power: int) -> float:
 
 
 def _name(table: RadialTable) -> str:
-    shapes = {"staircase": "staircase", "decay": "exponential decay", "gaussian": "Gaussian noise"}
-    return f"{shapes[table.shape]} in the {table.norm} norm"
+    shapes = {"decay": "exponential decay", "gaussian": "Gaussian noise"}
+    return f"{shapes.get(table.shape, table.shape)} in the {table.norm} norm"
 
 
 def _laplace(

@@ -10,9 +10,10 @@ from opendp_optimal.arrays import Floats
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.certify.radial import MOST_STEPS, Staircase
 from opendp_optimal.certify.radial_bound import KNOT, RadialPrices
+from opendp_optimal.certify.steps import Steps
 from opendp_optimal.errors import CertificateError
 
-__all__ = ["rounded_prices", "rounded_staircase"]
+__all__ = ["rounded_prices", "rounded_staircase", "rounded_steps"]
 
 _LEAST = 30
 """Binary digits of the least weight that is kept: of the largest there are 62 at most."""
@@ -57,6 +58,25 @@ def rounded_staircase(epsilon: float, size: int, first: int, step: int) -> Stair
         if left >= needed:
             return Staircase(first, step, start, np.array(weights, np.int64), left, again)
         weight -= max(1, weight >> 34)
+
+
+def rounded_steps(size: int, radii: Floats, weights: Floats, lattice: int, step: int) -> Steps:
+    """Integer radii and weights of balls.
+
+    Heights of steps stay what they are to many digits: weights follow the volumes, and those of
+    outer steps are rounded up, which hides the inner ones.
+
+    :param size: of the vectors
+    :param radii: ascending
+    :param weights: of the balls
+    :param lattice: what radii are multiplied by
+    :param step: the sensitivity in lattice units: a smaller one stretches the noise
+    """
+    ends, first = np.unique(np.ceil(radii * lattice).astype(np.int64), return_index=True)
+    shares = np.add.reduceat(weights, first) * (ends / (radii[first] * lattice)) ** size
+    whole = np.ceil(shares / shares.sum() * TOTAL).astype(np.int64)
+    whole[np.argmax(whole)] += TOTAL - sum(whole.tolist())
+    return Steps(step, ends, whole)
 
 
 def rounded_prices(price: float, width: int, radii: Floats) -> RadialPrices:

@@ -18,13 +18,33 @@ from opendp_optimal.sample.integers import laplace_integers
 from opendp_optimal.sample.weights import WeightedSampler
 from opendp_optimal.sample.words import Source, random_words, secure_bytes
 
-__all__ = ["DecayRadii", "ListedRadii", "radial_vectors"]
+__all__ = ["ChosenRadii", "DecayRadii", "ListedRadii", "radial_vectors"]
 
 _CLOSE = 2.0**-18
 """Far more than floats can be wrong by in a chance."""
 _BATCH = 1 << 20
 
 Radii = Callable[[int, Source], Integers]
+
+
+@dataclass(frozen=True)
+class ChosenRadii:
+    """Radii from a list, chosen by integer weights.
+
+    :param radii: that may be drawn
+    :param weights: of the radii, of 2^62
+    """
+
+    radii: Integers
+    weights: Integers
+
+    @cached_property
+    def _sampler(self) -> WeightedSampler:
+        return WeightedSampler.of(self.weights)
+
+    def __call__(self, count: int, source: Source = secure_bytes) -> Integers:
+        """So many radii."""
+        return np.asarray(self.radii[self._sampler.draw(count, source)])
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ def priced(
 
 def _staircase_table(problem: NoiseProblem, cells: int, dual: DualCertificate) -> NoiseTable:
     if (where := spiked.layout(problem)) is not None:
-        found = spiked.endless(problem, *_block(problem.epsilon, where[0], 1 - 2.0**-50))
+        found = _spiked(problem, where)
         if found is not None:
             return _spiked_table(problem, found, dual)
     reach = cells * min(4000, math.ceil(12 / problem.epsilon) + 2, max(3, _LONGEST_COST // cells))
@@ -184,6 +184,28 @@ def _staircase_table(problem: NoiseProblem, cells: int, dual: DualCertificate) -
         except CertificateError:
             continue
     raise CertificateError("no staircase of integers is private")
+
+
+def _spiked(problem: NoiseProblem, where: tuple[int, int]) -> Spiked | None:
+    if problem.delta > 0:
+        return spiked.truncated(problem, where)
+    return spiked.endless(problem, where, *_block(problem.epsilon, where[0], 1 - 2.0**-50))
+
+
+def whole_spike(table: NoiseTable, whole: int) -> NoiseTable | None:
+    """A real table that is better after rounding, for integers that move so far; None if none is.
+
+    :param table: the best real table
+    :param whole: the sensitivity of the integers
+    """
+    where = spiked.whole_layout(table.problem, whole)
+    found = None if where is None else _spiked(table.problem, where)
+    if found is None:
+        return None
+    try:
+        return _spiked_table(table.problem, found, table.dual)
+    except CertificateError:
+        return None
 
 
 def _spiked_table(problem: NoiseProblem, found: Spiked, dual: DualCertificate) -> NoiseTable:
@@ -222,7 +244,8 @@ def with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTab
     """
     if best is not None and (problem.support is not None or problem.impossible is not None):
         return best
-    found = spiked.truncated(problem) if problem.epsilon >= LARGE_EPSILON else None
+    where = spiked.layout(problem) if problem.epsilon >= LARGE_EPSILON else None
+    found = None if where is None else spiked.truncated(problem, where)
     if found is not None:
         prices = _any_prices(problem, found.cells) if best is None else best.dual
         candidate = _spiked_table(problem, found, prices)

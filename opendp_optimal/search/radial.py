@@ -8,13 +8,14 @@ from fractions import Fraction
 from opendp_optimal.certify.decay import LEAST_GRID, Decay, decay_delta_up
 from opendp_optimal.certify.radial import Staircase
 from opendp_optimal.certify.radial_bound import MOST_COORDINATES
+from opendp_optimal.certify.steps import Steps, steps_delta_up
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.exact.numbers import float_down
 from opendp_optimal.known.gaussian import gaussian_sigma
-from opendp_optimal.known.radial import best_decay, best_staircase, decay_delta
+from opendp_optimal.known.radial import best_decay, best_staircase, decay_delta, near_density
 from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.problem.radial import RadialProblem
-from opendp_optimal.round.radial import rounded_prices, rounded_staircase
+from opendp_optimal.round.radial import rounded_prices, rounded_staircase, rounded_steps
 from opendp_optimal.sample.balls import LONGEST
 from opendp_optimal.table import store as tables
 from opendp_optimal.table.radial import RadialTable
@@ -29,6 +30,12 @@ _STEPLESS = 0.02
 """Below this epsilon a staircase is hardly better than a decay, and long."""
 _SCALE = 1 << 26
 """Grid steps over which a decay falls by a factor e, at least."""
+_STEP = 1 << 20
+"""Lattice units in a sensitivity, for steps."""
+_UNUSED = 1 - 2.0**-36
+"""Of epsilon, so that rounding steps does not spend delta."""
+_MOST_STEPPED = 256
+"""Longer vectors are hardly better served by steps than by a decay."""
 _ATTEMPTS = 8
 _FARTHEST = 205.0
 """Of noise that is longer on average, in sensitivities, no bound is sought: to prove it takes too
@@ -51,8 +58,9 @@ def solve_radial(
 
     Neighbours are at most a sensitivity of 1 apart in the norm. Pure noise is a staircase in the
     norm; under l2 with a delta it may be exp(-c r - k r^2) in the length r, which has spherical
-    Laplace noise and Gaussian noise as its ends. Under l2, for the squared error, ``table.lower``
-    is a bound below that of every additive noise; elsewhere it is 0.
+    Laplace noise and Gaussian noise as its ends, or fall in steps that a linear programme chose.
+    Under l2, for the squared error, ``table.lower`` is a bound below that of every additive noise;
+    elsewhere it is 0.
 
     :param epsilon: privacy parameter; the guarantee holds for exactly this float
     :param delta: privacy parameter; 0 gives pure noise
@@ -95,14 +103,14 @@ def _best(problem: RadialProblem) -> RadialTable:
     """The table of least loss."""
     ways = [_decay]
     if RadialTable.can_draw(problem.norm, problem.size):
-        ways += [_staircase, _pure_decay]
+        ways += [_staircase, _pure_decay, _steps]
     found = [table for make in ways if (table := make(problem))]
     if not found:
         raise SolverError(f"no certified table at {problem.describe()}: the vectors are too long")
     return min(found, key=lambda table: table.upper)
 
 
-def _proved(problem: RadialProblem, law: Staircase | Decay) -> RadialTable | None:
+def _proved(problem: RadialProblem, law: Staircase | Steps | Decay) -> RadialTable | None:
     try:
         return RadialTable.proved(problem, law)
     except CertificateError:
@@ -180,6 +188,24 @@ def _decay(problem: RadialProblem) -> RadialTable | None:
         if spent <= Fraction(delta):
             return _proved(problem, law)
         target = float_down(Fraction(target) * Fraction(delta) / spent) * (1 - 1e-7)
+    return None
+
+
+def _steps(problem: RadialProblem) -> RadialTable | None:
+    """Steps of a linear programme, stretched until their proved delta fits."""
+    epsilon, delta, size = problem.epsilon, problem.delta, problem.size
+    if delta == 0 or problem.norm != "l2" or not 2 <= size <= _MOST_STEPPED:
+        return None
+    from opendp_optimal.solvers.radial_steps import radial_steps  # loaded only when needed
+
+    near = near_density(epsilon, delta, size, problem.power)
+    found = radial_steps(size, epsilon * _UNUSED, delta, problem.power, near)
+    if found is None:
+        return None
+    for attempt in range(_ATTEMPTS):
+        law = rounded_steps(size, *found, _STEP, _STEP - 4**attempt + 1)
+        if steps_delta_up(law, size, epsilon) <= Fraction(delta):
+            return _proved(problem, law)
     return None
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from opendp_optimal.arrays import Floats, Indices
 from opendp_optimal.losses import sampled
 from opendp_optimal.model.work import step_seconds
-from opendp_optimal.problem.noise import LARGEST_WHOLE, NoiseProblem
+from opendp_optimal.problem.noise import NoiseProblem
 
 _SMALL_SENSITIVITY = 64
 _LONG_NOISE = 200
@@ -64,7 +64,7 @@ def whole_numbers_matter(problem: NoiseProblem, lower: float, whole: int) -> boo
     if problem.loss.power == 1:
         gained = (growth + 2 * whole * problem.delta) / (2 * whole + growth) / 4
     least = lower * float(whole) ** problem.loss.power
-    return whole <= LARGEST_WHOLE and gained > _NO_DIFFERENCE * least
+    return gained > _NO_DIFFERENCE * least
 
 
 def cell_range(problem: NoiseProblem, gap: float, most_seconds: float) -> tuple[int, int]:

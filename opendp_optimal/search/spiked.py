@@ -18,7 +18,6 @@ from opendp_optimal.certify.endless import PureTail
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.certify.spike import Spike
 from opendp_optimal.exact.numbers import BITS, exp_bounds
-from opendp_optimal.losses.base import Loss
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.search.stairs import outward
 
@@ -26,6 +25,8 @@ _CELLS = 2048
 """Cells per sensitivity, about: the edges of the steps are off by half a cell."""
 _NARROW = 6000
 """Highest steps narrower than a sensitivity by more than this are spikes."""
+_WIDEST = 31
+"""Integers that a spike has, at most: among more, whole numbers make little difference."""
 _FIRST, _TRIES = 4, 64
 
 
@@ -45,27 +46,54 @@ def layout(problem: NoiseProblem) -> tuple[int, int] | None:
 
     None where a lattice is fine enough for the highest step, or a spike is not allowed.
     """
-    loss: Loss = problem.loss
-    plain = problem.kind == "real" and loss.endless and problem.impossible is None
-    if not plain or problem.support is not None:
+    if not _plain(problem):
         return None
-    narrow = 1 / (2 * loss.staircase_step(problem.epsilon))
+    narrow = 1 / (2 * problem.loss.staircase_step(problem.epsilon))
     if narrow < _NARROW:
         return None
     parts = max(3, int(narrow / _CELLS) | 1)
     return round(narrow / parts), parts
 
 
-def endless(problem: NoiseProblem, tail: Integers, again: int) -> Spiked | None:
-    """Pure noise with a spike; None where a lattice is fine enough.
+def _plain(problem: NoiseProblem) -> bool:
+    free = problem.impossible is None and problem.support is None
+    return problem.kind == "real" and problem.loss.endless and free
+
+
+def whole_layout(problem: NoiseProblem, whole: int) -> tuple[int, int] | None:
+    """The same for integers that move so far, which real noise is rounded to.
+
+    The spike becomes the integers -t..t, each as likely, and the rest a staircase of integers. None
+    where whole numbers make no difference: the best t is large.
+    """
+    if not _plain(problem):
+        return None
+    units = min((_whole_loss(problem, whole, t), 2 * t + 1) for t in range(_WIDEST + 1))[1]
+    if units > _WIDEST:
+        return None
+    parts = max(3, whole // (_CELLS * units) | 1)
+    # A cell more than needed: edges of the spike stay within halves of integers.
+    return -(-whole // (parts * units)) + 1, parts
+
+
+def _whole_loss(problem: NoiseProblem, whole: int, t: int) -> float:
+    """About the loss of a staircase of integers whose highest step is -t..t."""
+    power, fall = problem.loss.power, math.exp(-problem.epsilon)
+    inner = t * (t + 1) * (2 * t + 1) / 3 if power == 2 else t * (t + 1)
+    outer = 2 * fall * float(whole) ** (power + 1) / (power + 1)
+    return (inner + outer) / (2 * t + 1 + 2 * whole * fall)
+
+
+def endless(
+    problem: NoiseProblem, where: tuple[int, int], tail: Integers, again: int
+) -> Spiked | None:
+    """Pure noise with a spike.
 
     :param problem: what is asked, with delta 0
+    :param where: cells and parts
     :param tail: the block of weights that repeats, for the same cells
     :param again: of the next block
     """
-    where = layout(problem)
-    if where is None:
-        return None
     cells, parts = where
     growth = math.exp(problem.epsilon)
     first = 2 * cells + 1
@@ -81,11 +109,12 @@ def endless(problem: NoiseProblem, tail: Integers, again: int) -> Spiked | None:
     return None
 
 
-def truncated(problem: NoiseProblem) -> Spiked | None:
-    """Noise with a spike that ends where delta allows it; None where a lattice is fine enough."""
-    where = layout(problem)
-    if where is None:
-        return None
+def truncated(problem: NoiseProblem, where: tuple[int, int]) -> Spiked | None:
+    """Noise with a spike that ends where delta allows it.
+
+    :param problem: what is asked, with a delta
+    :param where: cells and parts
+    """
     cells, parts = where
     budget, first = math.floor(problem.delta * TOTAL), 2 * cells + 1
     units = math.expm1(problem.epsilon) / parts + first + 2 * cells / math.expm1(problem.epsilon)

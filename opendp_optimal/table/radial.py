@@ -21,6 +21,7 @@ from opendp_optimal.certify.radial import (
     staircase_loss_up,
 )
 from opendp_optimal.certify.radial_bound import RadialPrices, additive_bound_down
+from opendp_optimal.certify.steps import Steps, prove_steps, steps_delta_up, steps_loss_up
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import exp_down, exp_up, float_down, float_up
 from opendp_optimal.known.coordinate import coordinate_law, decay_radii
@@ -30,10 +31,13 @@ from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.problem.radial import RadialProblem
 from opendp_optimal.sample.balls import LARGEST_RADIUS, LONGEST, ball_points
 from opendp_optimal.sample.integers import gaussian_integers, smallest_rate
-from opendp_optimal.sample.radial import DecayRadii, ListedRadii, radial_vectors
+from opendp_optimal.sample.radial import ChosenRadii, DecayRadii, ListedRadii, radial_vectors
 from opendp_optimal.table.base import Table, proving
 
 __all__ = ["RadialTable"]
+
+Radii = Staircase | Steps | Decay
+"""How radii are chosen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +48,14 @@ class RadialTable(Table):
     of the ball of that radius. A table for integers under the linf norm draws integers.
 
     :param problem: what was asked
-    :param law: how the radii are chosen: a staircase (pure), or a decay
+    :param law: how the radii are chosen: a staircase (pure), a decay, or any steps
     :param upper: expected sum of the losses of all coordinates, rounded up
     :param lower: a bound below that of every additive noise, rounded down; 0 where none is known
     :param prices: what proves that bound: under l2, for the squared error of two numbers or more
     """
 
     problem: RadialProblem
-    law: Staircase | Decay
+    law: Staircase | Steps | Decay
     upper: float
     lower: float
     prices: RadialPrices | None = None
@@ -68,15 +72,17 @@ class RadialTable(Table):
 
     @property
     def shape(self) -> str:
-        """ "staircase", "decay" or "gaussian"."""
-        if isinstance(self.law, Staircase):
-            return "staircase"
+        """ "staircase", "steps", "decay" or "gaussian"."""
+        if not isinstance(self.law, Decay):
+            return type(self.law).__name__.lower()
         return "gaussian" if self.law.c == 0 else "decay"
 
     @property
     def pure(self) -> bool:
         """Whether the noise needs no delta."""
-        return isinstance(self.law, Staircase) or (self.law.k == 0 and self.law.c <= self.epsilon)
+        if isinstance(self.law, Decay):
+            return self.law.k == 0 and self.law.c <= self.epsilon
+        return isinstance(self.law, Staircase)
 
     def __repr__(self) -> str:
         """One line with the guarantee and the certified interval."""
@@ -98,7 +104,7 @@ class RadialTable(Table):
 
     def _proved(self) -> tuple[float, float]:
         problem, law = self.problem, self.law
-        if not isinstance(problem, RadialProblem) or not isinstance(law, Staircase | Decay):
+        if not isinstance(problem, RadialProblem) or not isinstance(law, Radii):
             raise CertificateError("a table has parts that are not its own")
         if isinstance(law, Staircase):
             prove_staircase(law, problem.size, problem.epsilon)
@@ -108,9 +114,10 @@ class RadialTable(Table):
         else:
             if problem.kind == "integer":
                 raise CertificateError("a table for integers has real noise")
-            if law.k > 0 and problem.norm != "l2":
-                raise CertificateError("a decay with delta is proved in the norm l2 only")
-            prove_decay(law, problem.size, problem.epsilon, problem.delta)
+            if problem.norm != "l2" and (isinstance(law, Steps) or law.k > 0):
+                raise CertificateError("noise with delta is proved in the norm l2 only")
+            prove = prove_steps if isinstance(law, Steps) else prove_decay
+            prove(law, problem.size, problem.epsilon, problem.delta)  # type: ignore[arg-type]
         return float_up(self._exact_loss(problem.power)), self._below_all()
 
     def _below_all(self) -> float:
@@ -127,6 +134,8 @@ class RadialTable(Table):
         if isinstance(law, Staircase):
             whole = problem.kind == "integer"
             return staircase_loss_up(law, problem.norm, problem.size, power, whole=whole)
+        if isinstance(law, Steps):
+            return steps_loss_up(law, problem.size, power)
         return decay_loss_up(law, problem.norm, problem.size, power)
 
     def mean_loss(self, loss: str | Loss) -> float:
@@ -148,6 +157,9 @@ class RadialTable(Table):
                 return GaussianLaw(unit / math.sqrt(2 * law.k))
             radii, weights = decay_radii(law.c, law.k, self.size)
             return coordinate_law(norm, size, radii, weights, unit, whole=False)
+        if isinstance(law, Steps):
+            weights = law.weights.astype(np.float64)
+            return coordinate_law(norm, size, law.radii / law.step, weights, unit, whole=False)
         stay = 1 - law.again / 2.0**62
         # What lies beyond the list is far below all else: every so many of its balls stand for it.
         beyond = np.unique(np.geomspace(1, 40 / stay, 200).astype(np.int64)) - 1
@@ -167,6 +179,8 @@ class RadialTable(Table):
     def most_grid(self) -> int:
         """Grid steps that a sensitivity may have at most, for real noise: it must be drawn."""
         law, largest = self.law, 1 << 42
+        if isinstance(law, Steps):
+            return min(largest, (LARGEST_RADIUS - 1) // int(law.radii[-1]) * law.step)
         if isinstance(law, Staircase) or law.c > 0:
             far = 4.0 * (self.size + 8 * math.sqrt(self.size) + 40) / self.epsilon + 4
             largest = min(largest, int((LARGEST_RADIUS - 1) / far))
@@ -265,7 +279,8 @@ class RadialTable(Table):
             return _decaying(self.size, law, steps)
         if steps % law.step:
             raise ValueError(f"reach ({reach}) must be a multiple of {law.step}")
-        return _listed(law, steps // law.step)
+        made = _chosen if isinstance(law, Steps) else _listed
+        return made(law, steps // law.step)
 
     def sample(self, count: int) -> Any:
         """Noise at sensitivity 1 as floats (real tables), or integers (integer tables)."""
@@ -275,7 +290,7 @@ class RadialTable(Table):
 
     @staticmethod
     def proved(
-        problem: RadialProblem, law: Staircase | Decay, prices: RadialPrices | None = None
+        problem: RadialProblem, law: Radii, prices: RadialPrices | None = None
     ) -> RadialTable:
         """A table whose bounds follow from its law and prices; everything is proved on the way."""
         blank = RadialTable(problem, law, math.inf, 0.0, prices)
@@ -294,11 +309,18 @@ def _delta_at(table: RadialTable, epsilon: float, shift: Fraction) -> float:
     if epsilon >= table.epsilon:
         best = min(best, table.delta)
     law = table.law
-    if best > 0 and isinstance(law, Decay) and table.norm == "l2" and table.size > 1:
+    if isinstance(law, Steps):
+        best = min(best, float_up(steps_delta_up(law, table.size, epsilon, shift)))
+    elif best > 0 and isinstance(law, Decay) and table.norm == "l2" and table.size > 1:
         # Too small an epsilon for the grid: nothing more is claimed.
         with contextlib.suppress(CertificateError):
             best = min(best, float_up(decay_delta_up(law, table.size, epsilon, shift)))
     return best
+
+
+@lru_cache(maxsize=256)
+def _chosen(law: Steps, scale: int) -> ChosenRadii:
+    return ChosenRadii(law.radii * scale, law.weights)
 
 
 @lru_cache(maxsize=256)

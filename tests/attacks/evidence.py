@@ -122,10 +122,18 @@ def flips(scale: float, part: str) -> Iterator[Row]:
     from opendp_optimal import CertificateError, TableFormatError
     from opendp_optimal.table.files.bounded import KIND as BOUNDED
     from opendp_optimal.table.files.noise import KIND as NOISE
+    from opendp_optimal.table.files.pair import KIND as PAIR
+    from opendp_optimal.table.files.radial import KIND as RADIAL
     from tests.attacks.fuzz_core import bounded_tables, noise_tables
+    from tests.attacks.fuzz_joint import pair_tables, radial_tables
 
-    kinds = [("noise", noise_tables(), NOISE), ("bounded", bounded_tables(), BOUNDED)]
-    for name, tables, kind in kinds:
+    kinds = [
+        (NOISE, noise_tables()),
+        (BOUNDED, bounded_tables()),
+        (RADIAL, radial_tables()),
+        (PAIR, pair_tables()),
+    ]
+    for kind, tables in kinds:
         tries = caught = 0
         for sealed in tables[: max(1, round(len(tables) * scale))]:
             changed = bytearray(sealed.data)
@@ -138,7 +146,9 @@ def flips(scale: float, part: str) -> Iterator[Row]:
                     except (TableFormatError, CertificateError):
                         caught += 1
                     changed[place] ^= bit
-        yield Row("tables", f"bytes flipped: {name}", tries, f"{caught} caught", caught == tries)
+        yield Row(
+            "tables", f"bytes flipped: {kind.name}", tries, f"{caught} caught", caught == tries
+        )
 
 
 def kills(scale: float, part: str) -> Iterator[Row]:

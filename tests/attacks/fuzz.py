@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.attacks import fuzz_core, fuzz_plugins
+from tests.attacks import fuzz_core, fuzz_joint, fuzz_plugins
 from tests.attacks.hostile import FuzzError
 
 TARGETS: dict[str, Callable[[random.Random], bool]] = {
     **fuzz_core.PARSERS,
+    **fuzz_joint.PARSERS,
     **fuzz_plugins.PARSERS,
 }
 CHUNK = 256

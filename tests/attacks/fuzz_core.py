@@ -33,7 +33,7 @@ class Sealed:
     arrays: dict[str, Any]
 
 
-def _sealed(kind: Any, tables: list[Any]) -> list[Sealed]:
+def sealed_files(kind: Any, tables: list[Any]) -> list[Sealed]:
     out = []
     for table in tables:
         data = kind.encode(table)
@@ -59,7 +59,7 @@ def noise_tables() -> list[Sealed]:
         solve(2.0, 0.0, integer_sensitivity=1, **SMALL),
         solve(2.0, 0.0, **SMALL),
     ]
-    return _sealed(NOISE, tables)
+    return sealed_files(NOISE, tables)
 
 
 @cache
@@ -69,7 +69,7 @@ def bounded_tables() -> list[Sealed]:
         solve_bounded(1.0, 0.1, sensitivity=1, range=(0, 2), integer=True, **SMALL),
         solve_bounded(1.0, 0.1, sensitivity=1.0, range=(0.0, 2.0), bins=2, **SMALL),
     ]
-    return _sealed(BOUNDED, tables)
+    return sealed_files(BOUNDED, tables)
 
 
 def _mutate_arrays(rng: random.Random, arrays: dict[str, Any]) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def _candidate(rng: random.Random, kind: Any, sealed: Sealed) -> bytes:
     return kind.seal(changed, sealed.arrays)
 
 
-def _accepted(rng: random.Random, kind: Any, tables: list[Sealed]) -> Any:
+def accepted(rng: random.Random, kind: Any, tables: list[Sealed]) -> Any:
     """What a kind of table makes of a hostile file: a table, or None if it refuses."""
     sealed = rng.choice(tables)
     candidate = _candidate(rng, kind, sealed)
@@ -129,7 +129,7 @@ def _accepted(rng: random.Random, kind: Any, tables: list[Sealed]) -> Any:
 
 def noise_table(rng: random.Random) -> bool:
     """A noise table: damaged, or changed and sealed again."""
-    table = _accepted(rng, NOISE, noise_tables())
+    table = accepted(rng, NOISE, noise_tables())
     if table is None:
         return False
     if not independent.holds(table):
@@ -141,7 +141,7 @@ def noise_table(rng: random.Random) -> bool:
 
 def bounded_table(rng: random.Random) -> bool:
     """A bounded table: damaged, or changed and sealed again."""
-    table = _accepted(rng, BOUNDED, bounded_tables())
+    table = accepted(rng, BOUNDED, bounded_tables())
     if table is None:
         return False
     if not independent.channel_holds(table):

@@ -135,6 +135,9 @@ def _vectors() -> Iterator[Case]:
     floats = dp.vector_domain(dp.atom_domain(T=float, nan=False), 3), dp.l2_distance(T=float)
     made = make_optimal_noise(*floats, 1.0, (1.0, 1e-3), loss="l2")
     yield Case("make_optimal_noise[l2]", made, [0.0, 0.0, 0.0], [1.0, 0.0, 0.0], *made.map(1.0))
+    made = make_optimal_noise(*floats, 1.0, (4.0, 1e-2), loss="l2")
+    assert made.guarantee.chosen == "steps in the l2 norm"
+    yield Case("make_optimal_noise[steps]", made, [0.0, 0.0, 0.0], [1.0, 0.0, 0.0], *made.map(1.0))
     wholes = dp.vector_domain(dp.atom_domain(T=int), 2), dp.linf_distance(T=int)
     made = make_optimal_noise(*wholes, 2, (1.0, 1e-3), loss="l2")
     yield Case("make_optimal_noise[integer linf]", made, [0, 0], [2, -2], *made.map(2))
@@ -161,8 +164,11 @@ def _spiked() -> Iterator[Case]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", opendp_optimal.GapWarning)
         made = make_optimal_noise(*REAL, 1.0, (20.0, 1e-6))
+        far = make_optimal_noise(*WHOLE, 5000, 17.0)
     assert made.table.spike is not None
+    assert far.table.spike is not None
     yield Case("make_optimal_noise[spiked]", made, 3.0, 4.0, *made.map(1.0))
+    yield Case("make_optimal_noise[integers that move far]", far, 0, 5000, far.map(5000), 0.0)
 
 
 def _closed() -> Iterator[Case]:

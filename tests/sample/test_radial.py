@@ -10,7 +10,7 @@ from scipy import special, stats
 from opendp_optimal.sample import balls, radial
 from opendp_optimal.sample.balls import ball_points, cube_points
 from opendp_optimal.sample.digits import Digits
-from opendp_optimal.sample.radial import DecayRadii, ListedRadii, radial_vectors
+from opendp_optimal.sample.radial import ChosenRadii, DecayRadii, ListedRadii, radial_vectors
 
 RARE = 1e-7
 """Chance of a false alarm of each test."""
@@ -112,6 +112,14 @@ def test_radii_are_settled_as_their_chances_say():
         for part, kept in ((1 - 1e-9, True), (1 + 1e-9, False)):
             v = Digits(int(min(chance * part, 1 - 2**-60) * 2**64), 64, lambda n: b"\0" * n)
             assert radii._settle(radius, v) is (kept or chance * part >= 1)
+
+
+def test_chosen_radii_have_their_weights():
+    radii = ChosenRadii(np.array([3, 10, 70]), np.array([1 << 60, 1 << 60, 1 << 61]))
+    drawn = radii(4000)
+    seen = [int((drawn == r).sum()) for r in (3, 10, 70)]
+    assert sum(seen) == 4000
+    assert stats.chisquare(seen, [1000, 1000, 2000]).pvalue > RARE
 
 
 def test_listed_radii_go_on_without_end():

@@ -18,6 +18,7 @@ from opendp_optimal.certify.spike import Spike
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.search import spiked
+from opendp_optimal.search.closed import whole_spike
 from opendp_optimal.table.files.noise import KIND
 from opendp_optimal.testing.independent import holds
 from tests.tails import surprising
@@ -110,6 +111,32 @@ def test_draws_fall_into_the_spike_as_often_as_it_weighs(steps: int) -> None:
     assert not surprising(inside, 20_000, weight)
     one = [table.draw(steps=steps) for _ in range(200)]
     assert sum(abs(x) <= table.spike.width(steps) // 2 for x in one) > 190
+
+
+def whole_loss(epsilon: float, whole: int, power: int) -> float:
+    """The least loss of staircases of integers: -t..t, then steps of so many, each e^-epsilon."""
+    fall, least = np.exp(-epsilon), np.inf
+    for t in range(60):
+        steps = [(np.arange(1, whole + 1) + t + j * whole, fall ** (j + 1)) for j in range(3)]
+        costs = 2 * sum(height * (x.astype(float) ** power).sum() for x, height in steps)
+        costs += 2 * (np.arange(t + 1.0) ** power).sum()
+        mass = 2 * t + 1 + 2 * sum(height * whole for _, height in steps)
+        least = min(least, costs / mass)
+    return float(least)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(16.0, 0.0), (20.0, 1e-6), (32.0, 0.0)])
+@pytest.mark.parametrize("loss", ["l1", "l2"])
+def test_integers_that_move_far_get_noise_of_whole_numbers(epsilon, delta, loss) -> None:
+    whole, real = 5000, solved(epsilon, delta, loss)
+    made = whole_spike(real, whole)
+    if made is None:
+        assert (epsilon, loss) == (16.0, "l2")  # more than 31 integers are as likely as 0
+        return
+    made.verify()
+    assert holds(made)
+    drawn = made.law(float(whole)).rounded().expected_loss(made.loss)
+    assert drawn <= 1.01 * whole_loss(epsilon, whole, int(made.loss.power))
 
 
 def test_where_a_lattice_is_fine_enough_there_is_no_spike() -> None:

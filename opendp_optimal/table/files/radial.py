@@ -7,40 +7,47 @@ import numpy as np
 from opendp_optimal.certify.decay import Decay
 from opendp_optimal.certify.radial import Staircase
 from opendp_optimal.certify.radial_bound import RadialPrices
+from opendp_optimal.certify.steps import Steps
 from opendp_optimal.losses.base import Loss
 from opendp_optimal.problem.radial import RadialProblem
 from opendp_optimal.table.files.container import Arrays, Header, Kind
 from opendp_optimal.table.radial import RadialTable
 
-_VERSION = 1
+_VERSIONS = (1, 2)
+"""Version 2 is a table of steps."""
 
 
 def _parts(table: RadialTable) -> tuple[Header, Arrays]:
     law = table.law
     header: Header = {
-        "version": _VERSION,
+        "version": _VERSIONS[isinstance(law, Steps)],
         "problem": table.problem.describe(),
         "upper": table.upper.hex(),
         "lower": table.lower.hex(),
     }
-    weights = np.empty(0, np.int64)
+    arrays: Arrays = {"weights": np.empty(0, np.int64)}
     if isinstance(law, Staircase):
         names = ("first", "step", "start", "tail", "again")
         header["staircase"] = {name: getattr(law, name) for name in names}
-        weights = law.weights
+        arrays["weights"] = law.weights
+    elif isinstance(law, Steps):
+        header["steps"] = {"step": law.step}
+        arrays = {"weights": law.weights, "balls": law.radii}
     else:
         header["decay"] = {"c": law.c.hex(), "k": law.k.hex(), "fine": law.fine}
-    if table.prices is None:
-        return header, {"weights": weights}
-    header["prices"] = {"price": table.prices.price.hex(), "width": table.prices.width}
-    return header, {"weights": weights, "radii": table.prices.radii}
+    if table.prices is not None:
+        header["prices"] = {"price": table.prices.price.hex(), "width": table.prices.width}
+        arrays["radii"] = table.prices.radii
+    return header, arrays
 
 
 def _build(header: Header, arrays: Arrays, loss: Loss | None) -> RadialTable:
     problem = RadialProblem.from_description(header["problem"], loss)
-    law: Staircase | Decay
+    law: Staircase | Steps | Decay
     if "staircase" in header:
         law = Staircase(weights=arrays["weights"], **header["staircase"])
+    elif "steps" in header:
+        law = Steps(radii=arrays["balls"], weights=arrays["weights"], **header["steps"])
     else:
         given = header["decay"]
         law = Decay(float.fromhex(given["c"]), float.fromhex(given["k"]), given["fine"])
@@ -55,7 +62,7 @@ def _build(header: Header, arrays: Arrays, loss: Loss | None) -> RadialTable:
 KIND: Kind[RadialTable] = Kind(
     name="radial",
     magic=b"ODPRADIA",
-    versions=(_VERSION,),
+    versions=_VERSIONS,
     problem=RadialProblem,
     parts=_parts,
     build=_build,

@@ -1,0 +1,234 @@
+"""Trees of quantiles, noise aside: every number against the definition."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opendp_optimal.sample import quantiles as own
+
+DIGITS = 1 << 32
+
+
+def listed(step):
+    """All steps of a tree."""
+    if step is None:
+        return []
+    return [*listed(step.below), step, *listed(step.above)]
+
+
+@given(st.sets(st.integers(1, 999), min_size=1, max_size=20))
+@settings(max_examples=20, deadline=None)
+def test_each_step_takes_the_middle_of_what_is_left(wanted):
+    probabilities = [w / 1000 for w in sorted(wanted)]
+
+    def check(step, first, last, low, high, level):
+        if first == last:
+            assert step is None
+            return
+        assert step.level == level
+        assert step.leaf is (last - first == 1)
+        # As many on each side as can be; of two in the middle the one nearer to half.
+        sides = step.at - first, last - step.at - 1
+        assert abs(sides[0] - sides[1]) <= 1
+        other = step.at + sides[1] - sides[0]
+        half = (low + high) / 2
+        here = probabilities[step.at]
+        assert abs(here - half) <= abs(probabilities[other] - half)
+        assert step.share == pytest.approx((here - low) / (high - low) * DIGITS, abs=0.51)
+        check(step.below, first, step.at, low, here, level + 1)
+        check(step.above, step.at + 1, last, here, high, level + 1)
+
+    tree = own.steps_of(probabilities)
+    check(tree, 0, len(probabilities), 0.0, 1.0, 0)
+    assert own.depth(tree) == max(step.level for step in listed(tree)) + 1
+
+
+def test_a_share_is_never_nothing_nor_all():
+    assert own.steps_of([1e-12]).share == 1
+    assert own.steps_of([1 - 1e-12]).share == DIGITS - 1
+
+
+def test_what_is_left_is_shared_by_the_levels():
+    tree = own.steps_of([0.1, 0.3, 0.5, 0.7, 0.9])
+    select, split = own.shares(tree, Fraction(3))
+    assert select + split == 1
+    assert split == Fraction(0.05)
+    assert own.shares(own.steps_of([0.5]), Fraction(3)) == (3, 0)
+    one_sided = own.steps_of([0.4, 0.5])
+    assert own.shares(one_sided, Fraction(2))[1] == Fraction(0.05)
+
+
+@pytest.mark.parametrize(
+    ("share", "moves"), [(1 << 31, 32), (1 << 30, 48), (3 << 30, 48), (1, 64), (DIGITS - 1, 64)]
+)
+def test_what_a_record_moves(share, moves):
+    assert own.sensitivity(share) == moves
+    half = own.sensitivity((1 << 31) + 1)  # shares between the parts of a rank: both roundings
+    assert half == 33
+
+
+def test_geometric_noise_is_folded(monkeypatch):
+    asked = []
+
+    def laplace(rate, count):
+        asked.append((rate, count))
+        return np.array([0, 1, 5, -1, -2, -6])
+
+    monkeypatch.setattr(own, "laplace_integers", laplace)
+    assert own.geometric(0.25, 6).tolist() == [0, 1, 5, 0, 1, 5]
+    assert asked == [(0.25, 6)]
+
+
+def test_a_selection_has_the_rate_of_its_epsilon(monkeypatch):
+    asked = []
+    noise = np.array([0, 30, 0, 9])
+
+    def geometric(rate, count):
+        asked.append((rate, count))
+        return noise
+
+    monkeypatch.setattr(own, "geometric", geometric)
+    short = np.array([10, 41, 12, 20])
+    assert own.noisy_best(short, 1 << 31, Fraction(1)) == 0
+    noise[1] = 32
+    assert own.noisy_best(short, 1 << 30, Fraction(7, 3)) == 1
+    own.noisy_best(short, 1 << 31, Fraction(1000))
+    rates = [rate for rate, _ in asked]
+    assert rates[0] == 1 / 64
+    assert rates[1] <= Fraction(7, 3) / 96 < math.nextafter(rates[1], 1)
+    assert rates[2] == 1.0
+    assert [count for _, count in asked] == [4, 4, 4]
+
+
+def quantiles(cells, candidates, step, left, found, spent, bounds, order):
+    """The tree of quantiles without noise, by plain lists of records."""
+    if step is None:
+        return
+    first, last, low, high = bounds
+    unit = 64
+    wanted = step.share * len(cells) // (DIGITS // unit)
+    scores = []
+    for i in range(first, last + 1):
+        before = sum(c < min(max((2 * i + 1) << 16, low), high) for c in cells)
+        until = sum(c < min(max((2 * i + 2) << 16, low), high) for c in cells)
+        scores.append(max(before * unit - wanted, wanted - until * unit))
+    select, split = own.shares(step, left)
+    spent.append((step.share, select, tuple(scores)))
+    at = first + scores.index(min(scores))
+    found[step.at] = at
+    if step.leaf:
+        return
+    ends = [min(max((2 * at + k) << 16, low), high) for k in (0, 3)]
+    inside = sorted({int(ends[0] + (ends[1] - ends[0]) * k / 1024) for k in range(1025)})
+    off = [abs(sum(c < place for c in cells) * unit - wanted) for place in inside]
+    spent.append((step.share, split, tuple(off)))
+    place = inside[off.index(min(off))]
+    rest = left - select - split
+    lower, upper = [c for c in cells if c < place], [c for c in cells if c >= place]
+    quantiles(lower, candidates, step.below, rest, found, spent, (first, at, low, place), order)
+    quantiles(upper, candidates, step.above, rest, found, spent, (at, last, place, high), order)
+
+
+@given(
+    st.lists(st.integers(0, 12), max_size=14),
+    st.sets(st.integers(1, 99), min_size=1, max_size=6),
+)
+@settings(max_examples=12, deadline=None)
+def test_the_tree_without_noise(cells, percents):
+    tree = own.steps_of([p / 100 for p in sorted(percents)])
+    orders = np.random.default_rng(len(cells)).integers(0, 1 << 16, len(cells)).tolist()
+    spent = []
+
+    def best(short, share, epsilon):
+        spent.append((share, epsilon, tuple(short.tolist())))
+        return int(np.argmin(short))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(own, "noisy_best", best)
+        words = np.array(orders, np.uint64) << np.uint64(48)
+        patch.setattr(own, "random_words", lambda count: words + np.uint64(7))
+        found = own.released_candidates(
+            np.array(cells, np.int64), 6, tree, len(percents), Fraction(2)
+        )
+    expected, wanted = [None] * len(percents), []
+    places = [(c << 16) + order for c, order in zip(cells, orders, strict=True)]
+    quantiles(places, 6, tree, Fraction(2), expected, wanted, (0, 5, 0, 13 << 16), orders)
+    assert found.tolist() == expected
+    assert spent == wanted
+
+
+def test_spreads_of_ranks():
+    """Own noise of two geometric scales, and what a part inherits from its ends."""
+    epsilon = Fraction(3, 2)
+    tree = own.steps_of([0.25, 0.5, 0.75])
+    select, split = own.shares(tree, epsilon)
+    scale = 2 * 0.5 / float(select)
+    middle = 2 * scale**2
+    leaf = own.shares(tree.below, epsilon - select - split)[0]
+    side = 2 * (2 * 0.5 / float(leaf)) ** 2 + 0.25 * middle
+    expected = [2.1 * math.sqrt(v) for v in (side, middle, side)]
+    assert own.rank_spread(tree, 3, epsilon).tolist() == pytest.approx(expected)
+    uneven = own.rank_spread(own.steps_of([0.5, 0.6]), 2, epsilon)
+    top = own.steps_of([0.5, 0.6])
+    assert top.at == 0
+    select, split = own.shares(top, epsilon)
+    first = 2 * (2 * 0.5 / float(select)) ** 2
+    own_share = top.above.share / DIGITS
+    moved = own.sensitivity(top.above.share) / 64
+    second = 2 * (2 * moved / float(epsilon - select - split)) ** 2 + (1 - own_share) ** 2 * first
+    assert uneven.tolist() == pytest.approx([2.1 * math.sqrt(v) for v in (first, second)])
+    left = own.steps_of([0.4, 0.5])
+    lower = own.rank_spread(left, 2, epsilon)
+    share = left.below.share / DIGITS
+    moved = own.sensitivity(left.below.share) / 64
+    second = 2 * (2 * moved / float(epsilon - select - split)) ** 2 + share**2 * first
+    assert lower.tolist() == pytest.approx([2.1 * math.sqrt(v) for v in (second, first)])
+
+
+def fewest(low, high):
+    """The multiple of the largest power of ten that lies in a range, and its power."""
+    for digit in range(40, -340, -1):
+        step = Decimal(10) ** digit
+        number = (Decimal(low) / step).to_integral_value("ROUND_CEILING") * step
+        if number < Decimal(high):
+            return float(number)
+    raise AssertionError
+
+
+@given(
+    st.floats(1e-12, 1e12),
+    st.floats(1e-5, 2.0),
+    st.booleans(),
+)
+@settings(max_examples=40, deadline=None)
+def test_numbers_with_the_fewest_digits(low, wide, negative):
+    high = low * (1 + wide)
+    if negative:
+        low, high = -high, -low
+    found = own.round_numbers(np.array([low]), np.array([high])).item()
+    assert low <= found < high
+    assert found == pytest.approx(fewest(low, high), rel=1e-12) or len(repr(found)) <= len(
+        repr(fewest(low, high))
+    )
+
+
+def test_round_numbers_at_the_ends():
+    assert own.round_numbers(np.array([]), np.array([])).tolist() == []
+    assert own.round_numbers(np.array([0.0]), np.array([0.0])).tolist() == [0.0]
+    low, high = np.array([-9e307, 5e-324, 1e-320]), np.array([1e308, 1e-323, 1.0])
+    found = own.round_numbers(low, high)
+    assert np.all((low <= found) & (found < high))
+    assert found[0] == 0.0
+    assert math.copysign(1, found[0]) == 1
+    both = own.round_numbers(np.array([9e307, 3.7]), np.array([1.7e308, 3.70001]))
+    assert both.tolist() == [1e308, 3.7]
+    # A wide range beside a narrow one does not cost the narrow one its digits.
+    pair = own.round_numbers(np.array([0.0, 0.1234561]), np.array([1e6, 0.1234579]))
+    assert pair.tolist() == [0.0, 0.123457]
