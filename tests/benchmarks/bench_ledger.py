@@ -5,18 +5,19 @@
 A bare transaction is what somebody would write who believes every price and trusts every copy: on
 tables like a ledger's, with one connection for a process and prepared statements, it begins, finds
 the last line of the log, updates the budget under the same condition, writes a line of the same
-length (made before) and commits. It brings the same rows to disk as safely as a charge does (SQLite:
-WAL, synchronous FULL, BEGIN IMMEDIATE, all else by default) and does none of our work: checks, units,
-time, text, hash, a second lock, note of the generation. What a ledger does for its speed is ours, and
-not in it: small pages, the last line remembered, one statement on PostgreSQL. Since that statement is
-most of a charge there, a second bare side sends just this statement, with values made before.
+length (made before) and commits. It brings the same rows to disk as safely as a charge does
+(SQLite: WAL, synchronous FULL, BEGIN IMMEDIATE, all else by default) and does none of our work:
+checks, units, time, text, hash, a second lock, note of the generation. What a ledger does for its
+speed is ours, and not in it: small pages, the last line remembered, one statement on PostgreSQL.
+Since that statement is most of a charge there, a second bare side sends just this statement, with
+values made before.
 
 Charges a second from 1 and 4 processes on SQLite (disk and memory) and PostgreSQL. A disk's speed
 can change tenfold within seconds, and others use the machine: both sides take short turns, the
 ratio is the median over pairs of turns that follow one another, and its quartiles stand beside, as
 does the rate at which the disk can be waited for. Then the cost of the 10,000th release through a
-context beside that of the 10th, with OpenDP's own filter for comparison. Exits with 1 if a target is
-missed: 0.9 of bare on disk, half in memory, a 10,000th release within 1.2 of the 10th.
+context beside that of the 10th, with OpenDP's own filter for comparison. Exits with 1 if a target
+is missed: 0.9 of bare on disk, half in memory, a 10,000th release within 1.2 of the 10th.
 """
 
 import multiprocessing

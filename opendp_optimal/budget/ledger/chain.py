@@ -13,7 +13,7 @@ try:  # Python's own, as in its module random: OpenSSL takes longer to begin tha
     from _sha2 import sha256  # type: ignore[import-not-found, unused-ignore]
 except ImportError:
     try:
-        from _sha256 import sha256  # Python 3.11
+        from _sha256 import sha256  # type: ignore[import-not-found, unused-ignore]  # 3.11
     except ImportError:
         from hashlib import sha256
 
@@ -193,4 +193,5 @@ def link_of(
 ) -> str:
     """The digest of a line after another; no part but the last can hold a line's end."""
     line = f"{before}\n{number}\n{time}\n{name}\n{action}\n{main}\n{delta}\n{detail}"
-    return sha256(line.encode()).hexdigest()
+    digest: str = sha256(line.encode()).hexdigest()
+    return digest
