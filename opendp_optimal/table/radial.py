@@ -37,7 +37,8 @@ from opendp_optimal.table.base import Table, proving
 
 __all__ = ["RadialTable"]
 
-_DIGITS = 2.0**-40
+_DIGITS = 2.0**-20
+"""A bound may be stated lower than what is proved by this part: older proofs had fewer digits."""
 Radii = Staircase | Steps | Decay
 """How radii are chosen."""
 
