@@ -63,7 +63,7 @@ def epsilon_for(
             warnings.simplefilter("ignore", GapWarning)
             return solve(epsilon, chance, loss=parsed, gap=_CLOSE / 2 * steep).upper
 
-    low, high = 0.0, math.inf
+    low, high, pace = 0.0, math.inf, 1.0
     while True:
         found = reached(at)
         low, high = (low, at) if found <= wanted else (at, high)
@@ -76,7 +76,9 @@ def epsilon_for(
         if high <= max(MIN_EPSILON, low * (1 + _CLOSE)) or (chance == 0 and high < math.inf):
             return high
         aside = 1 - _CLOSE / 2 if found <= wanted else 1 + _CLOSE / 2
-        root = at * (found / wanted) ** (1 / steep) * aside
+        root = at * ((found / wanted) ** (1 / steep) * aside) ** pace
+        # What is known in closed form may be far above.
+        pace = 1.0 if low > 0 else 2 * pace
         if not low < root < high:
             root = math.sqrt(low * high) if low and high < math.inf else at * aside**4
         at = min(MAX_EPSILON, max(MIN_EPSILON, _rounded(root)))
