@@ -1,4 +1,4 @@
-"""The expected loss of a bounded mechanism at a single answer, in exact fractions."""
+"""The expected loss of a bounded mechanism at a single answer, in fractions, from above."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ def expected_loss_at(
     problem: BoundedProblem, weights: Integers, cells: int, answer: Fraction, revealing: bool
 ) -> Fraction:
     """The expected loss at one answer within the range (integers: one of them).
+
+    Exact but for equal bins and a curved loss, whose pieces within a bin lie nowhere below it.
 
     :param problem: what was asked
     :param weights: a row for each cell, end of a bin or integer, each adding up to 2^62

@@ -146,25 +146,32 @@ class PairDual(Frozen):
             raise CertificateError("prices are too large to be added exactly")
 
 
-def prove_pair_bound(dual: PairDual, cost: PairCost, *, epsilon: float, delta: float) -> Fraction:
+def prove_pair_bound(
+    dual: PairDual, cost: PairCost, *, epsilon: float, delta: float, whole: bool = False
+) -> Fraction:
     """The lower bound that the prices prove, exactly; raises if they prove none.
 
     :param cost: tangents half a unit on, for ``dual.counts`` and the cells 0..most + cells / 2; a
-        row more at each end
+        row more at each end, and if ``whole`` one more, so that -c is there with every c
+    :param whole: bound only noise with whole values for the count, whose cost is the mean of a
+        tangent and its mirror image in c; so are the prices
     """
     dual.check()
     margin = dual.cells // 2
     counts, most = len(dual.counts), dual.most
-    if cost.values.shape != (counts + 2, most + margin + 1):
+    if cost.values.shape != (counts + 2 + whole, most + margin + 1):
         raise CertificateError("costs do not cover the points that prices reach")
-    own = np.zeros((counts + 2, 2 * (most + margin) + 1), np.int64)
+    own = np.zeros((counts + 2 + whole, 2 * (most + margin) + 1), np.int64)
     other = np.zeros_like(own)
     slack = dual.slack.reshape(-1, counts, 2 * most + 1)
-    own[1:-1, margin : margin + 2 * most + 1] = slack.sum(axis=0)
+    own[1 : counts + 1, margin : margin + 2 * most + 1] = slack.sum(axis=0)
     for (i, step), row in zip(dual.moves.tolist(), slack, strict=True):
         other[1 + step : counts + 1 + step, margin + i : margin + i + 2 * most + 1] += row
     # A row at half its price and its mirror image: all doubled.
     own, other = ((part + part[:, ::-1])[:, most + margin :] for part in (own, other))
+    costs = cost.values
+    if whole:
+        own, other, costs = (part + part[::-1] for part in (own, other, costs))
     _, growth = exp_bounds(min(epsilon, 64.0))
     scale, more = max(0, dual.scale), max(0, -dual.scale)
     unit = cost.denominator << (BITS + more)
@@ -173,12 +180,12 @@ def prove_pair_bound(dual: PairDual, cost: PairCost, *, epsilon: float, delta: f
     least = min(
         (c << lift) + y * unit - w * growth_unit
         for c, y, w in zip(
-            cost.values.ravel().tolist(), own.ravel().tolist(), other.ravel().tolist(), strict=True
+            costs.ravel().tolist(), own.ravel().tolist(), other.ravel().tolist(), strict=True
         )
     )
-    least = min(least, cost.beyond << lift)
+    least = min(least, cost.beyond << (lift + whole))
     paid = Fraction(delta) * sum(dual.budget.tolist())
-    proved: Fraction = Fraction(least, cost.denominator << lift) - paid * Fraction(
+    proved: Fraction = Fraction(least, cost.denominator << (lift + whole)) - paid * Fraction(
         1 << more, 1 << scale
     )
     return proved

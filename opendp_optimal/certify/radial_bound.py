@@ -18,28 +18,31 @@ T is linear between knots, and takes each knot to the one ``width`` places furth
 back. Beyond the last knot that has an image nothing is priced. Between two knots D is its value in
 the middle, less at most half of the width times the largest slope, in balls of Arb; where a slope
 has no bound, both chances are taken at their worst ends.
+
+Noise hides shorter moves as well: a further event may be one of neighbours ``length`` apart. Where
+the best noise is a staircase, one event proves too little: it takes what is near 0 too far.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
 from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heapify, heappush, heapreplace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from flint import arb
+from flint import arb, arb_poly, arb_series
 
 from opendp_optimal.arrays import Frozen, Integers
 from opendp_optimal.certify.balls import ball, down, precision
 from opendp_optimal.errors import CertificateError
 
-__all__ = ["KNOT", "MOST_COORDINATES", "RadialPrices", "additive_bound_down"]
+__all__ = ["KNOT", "MOST_COORDINATES", "RadialPrices", "Sphere", "additive_bound_down"]
 
 KNOT = 1 << 40
 """Knots are multiples of a sensitivity over this."""
-_BITS = 53
 _MOST_KNOTS = 1 << 12
 _LARGEST = 1 << 52
 _HALVES = 60
@@ -54,12 +57,16 @@ class RadialPrices(Frozen):
 
     :param price: of the event, at least 0
     :param width: T takes a knot to the one so many places further
-    :param radii: the knots, 0 first and a sensitivity in place ``width``; multiples of 1 / KNOT
+    :param radii: the knots, 0 first and ``length`` in place ``width``; multiples of 1 / KNOT
+    :param length: how far apart neighbours are, at most KNOT, which is a sensitivity
+    :param further: another event and its price
     """
 
     price: float
     width: int
     radii: Integers
+    length: int = KNOT
+    further: RadialPrices | None = None
 
     def __eq__(self, other: object) -> bool:
         """Equal content."""
@@ -71,33 +78,34 @@ class RadialPrices(Frozen):
 
     @property
     def _key(self) -> tuple[Any, ...]:
-        return self.price, self.width, self.radii.tobytes()
+        return self.price, self.width, self.radii.tobytes(), self.length, self.further
 
 
 def additive_bound_down(prices: RadialPrices, size: int, epsilon: float, delta: float) -> Fraction:
     """A number that the mean square of the length of no private noise is below.
 
-    :param prices: price and knots
+    :param prices: prices and knots of one event or two
     :param size: of the vectors, at least 2
     :param epsilon: privacy loss between vectors 1 apart in the l2 norm
     :param delta: probability of a larger loss
     :raises CertificateError: if the prices are none
     """
-    _check(prices, size)
-    with precision(_BITS):
-        sphere = _Sphere(size)
-        knots = [arb(int(r)) / KNOT for r in prices.radii]
-        width, last = prices.width, len(knots) - 1
-        price, odds = ball(prices.price), ball(epsilon).exp()
+    listed = [prices] if prices.further is None else [prices, prices.further]
+    for event in listed:
+        _check(event, size)
+    if listed[-1].further is not None:
+        raise CertificateError("there are more than two events")
+    with precision():
+        sphere, odds = Sphere(size), ball(epsilon).exp()
+        events = [_Event(sphere, event, odds) for event in listed]
+        knots = [arb(r) / KNOT for r in sorted({r for e in listed for r in e.radii.tolist()})]
+        last = len(knots) - 1
         # Beyond the last knot nothing is priced, and less and less comes from below.
-        told = sphere.below(-_cut(knots[last], knots[last - width]))
-        beyond = down(knots[last] ** 2 - price * odds * told)
+        beyond = down(knots[last] ** 2 - sum(event.told for event in events))
         pieces = []
-        for i in range(last):
-            out = _line(knots, i, i + width) if i < last - width else None
-            into = _line(knots, i, i - width) if i >= width else None
-            piece = _Piece(sphere, out, into, price, price * odds)
-            pieces.append((piece.below(knots[i], knots[i + 1]), i, knots[i], knots[i + 1], piece))
+        for i, (low, high) in enumerate(pairwise(knots)):
+            piece = _Piece(sphere, [term for event in events for term in event.terms(low)])
+            pieces.append((piece.below(low, high), i, low, high, piece))
         # The worst pieces are halved: where chances end, a slope has no bound.
         heapify(pieces)
         for i in range(_HALVES):
@@ -107,32 +115,44 @@ def additive_bound_down(prices: RadialPrices, size: int, epsilon: float, delta: 
             middle = (low + high) / 2
             heapreplace(pieces, (piece.below(low, middle), last + 2 * i, low, middle, piece))
             heappush(pieces, (piece.below(middle, high), last + 2 * i + 1, middle, high, piece))
-        return min(beyond, pieces[0][0]) - Fraction(prices.price) * Fraction(delta)
+        spent = Fraction(delta) * sum(Fraction(event.price) for event in listed)
+        return min(beyond, pieces[0][0]) - spent
 
 
 def _check(prices: RadialPrices, size: int) -> None:
     radii = prices.radii
     listed = isinstance(radii, np.ndarray) and radii.dtype == np.int64 and radii.ndim == 1
-    if type(prices.price) is not float or type(prices.width) is not int or not listed:
+    whole = type(prices.width) is int and type(prices.length) is int
+    if type(prices.price) is not float or not whole or not listed:
         raise CertificateError("prices are not a float and integers")
     if not 0 <= prices.price < 1e30 or not 2 <= size <= MOST_COORDINATES:
         raise CertificateError("a price or the length of vectors is out of range")
-    if not 1 <= prices.width <= (len(radii) - 1) // 2 <= _MOST_KNOTS:
+    if not 1 <= prices.width <= len(radii) // 2 <= _MOST_KNOTS:
         raise CertificateError("there are too few or too many knots")
-    if radii[0] != 0 or radii[prices.width] != KNOT or int(radii[-1]) > _LARGEST:
-        raise CertificateError("the knots do not begin at 0 and pass 1")
+    if not 0 < prices.length <= KNOT:
+        raise CertificateError("neighbours are farther apart than a sensitivity, or not apart")
+    if radii[0] != 0 or radii[prices.width] != prices.length or int(radii[-1]) > _LARGEST:
+        raise CertificateError("the knots do not begin at 0 and pass the distance of neighbours")
     if np.any(radii[1:] <= radii[:-1]):
         raise CertificateError("the knots do not increase")
 
 
-class _Sphere:
+class Sphere:
     """The first coordinate of a point of the unit sphere."""
 
     def __init__(self, size: int) -> None:
+        """For vectors of a length."""
         self.size = size
-        self.half, self.middle = arb(size - 1) / 2, arb(1) / 2
-        ratio = (arb(size) / 2).lgamma() - self.half.lgamma()
-        self.top = ratio.exp() / arb.pi().sqrt()
+        half = arb(size - 1) / 2
+        self.top = ((arb(size) / 2).lgamma() - half.lgamma()).exp() / arb.pi().sqrt()
+        # The integral of (1 - u^2)^m from 0 to x is x (1 - x^2)^m / (2 m + 1), and of the same with
+        # a power less 2 m / (2 m + 1) times as much: a polynomial, and an arc if m is not whole.
+        factor, terms = self.top, []
+        for double in range(size - 3, -1, -2):  # 2 m
+            terms.append(factor / (double + 1))
+            factor = factor * double / (double + 1)
+        self.arc, self.middle = factor, arb(1) / 2
+        self.powers = arb_poly(terms[::-1])
 
     def below(self, u: arb) -> arb:
         """The chance that it is below a number."""
@@ -142,15 +162,21 @@ class _Sphere:
             return arb(1)
         if not (u > -1 and u < 1):
             return self.below(u.lower()).union(self.below(u.upper()))
-        # Half of an incomplete beta function, in the form that takes least time.
-        x, a = (1 - u) * (1 + u), self.half
-        part = self.top * x**a * x.hypgeom_2f1(a, self.middle, a + 1) / (2 * a)
-        return part if u < 0 else 1 - part if u > 0 else part.union(1 - part)
+        inside = (1 - u) * (1 + u)
+        part = u * self.powers(inside)
+        if self.size % 2 == 0:
+            part = part * inside.sqrt() + self.arc * u.asin()
+        return part + self.middle
 
     def density(self, u: arb) -> arb:
         """The density over a ball within (-1, 1)."""
         low, high = (self._density(end) for end in (u.lower(), u.upper()))
         return low.union(high) if u > 0 or u < 0 else low.union(high).union(self.top)
+
+    def series(self, u: arb_series) -> arb_series:
+        """The chance along a course within (-1, 1)."""
+        density = self.top * (((1 - u) * (1 + u)).log() * (arb(self.size - 3) / 2)).exp()
+        return self.below(u[0]) + (density * u.derivative()).integral()
 
     def _density(self, u: arb) -> arb:
         return self.top * ((1 - u) * (1 + u)).sqrt() ** (self.size - 3)
@@ -159,10 +185,10 @@ class _Sphere:
 class _Line:
     """T(r) = start + slope r, and where on the sphere r' = T(r): c r + b + a / r."""
 
-    def __init__(self, start: arb, slope: arb, *, exact: bool) -> None:
-        self.a = arb(0) if exact else (1 - start * start) / 2
-        self.b = -slope * start
-        self.c = (1 - slope * slope) / 2
+    def __init__(self, start: arb, slope: arb, length: arb, *, exact: bool) -> None:
+        self.a = arb(0) if exact else (length * length - start * start) / (2 * length)
+        self.b = -slope * start / length
+        self.c = (1 - slope * slope) / (2 * length)
 
     def at(self, r: arb) -> arb:
         """Where on the sphere r' = T(r)."""
@@ -180,38 +206,58 @@ class _Line:
         return self.at(low.union(high)), one.union(other)
 
 
-def _line(knots: list[arb], i: int, j: int) -> _Line:
-    """The line that takes the piece beyond knot i to that beyond knot j."""
-    slope = (knots[j + 1] - knots[j]) / (knots[i + 1] - knots[i])
-    # T(0) = 1: there is no pole.
-    return _Line(knots[j] - slope * knots[i], slope, exact=i == 0)
+_Term = tuple[_Line | None, int, arb]
+"""A line, the sign of its chance in D, and its price; without a line what it is worth."""
 
 
-def _cut(r: arb, target: arb) -> arb:
-    return (r * r + 1 - target * target) / (2 * r)
+class _Event:
+    """What an event adds to D."""
+
+    def __init__(self, sphere: Sphere, prices: RadialPrices, odds: arb) -> None:
+        self.radii, self.width = prices.radii.tolist(), prices.width
+        self.knots = [arb(r) / KNOT for r in self.radii]
+        self.length = arb(prices.length) / KNOT
+        self.price, self.back = ball(prices.price), ball(prices.price) * odds
+        self.last = len(self.knots) - 1
+        r, target = self.knots[self.last], self.knots[self.last - self.width]
+        cut = (r * r + self.length * self.length - target * target) / (2 * r * self.length)
+        self.told = self.back * sphere.below(-cut)
+
+    def terms(self, low: arb) -> list[_Term]:
+        """What is added beyond a radius, up to the next knot."""
+        i = bisect_right(self.knots, low) - 1
+        if i >= self.last:
+            return [(None, -1, self.told)]
+        found: list[_Term] = []
+        if i < self.last - self.width:
+            found.append((self._line(i, i + self.width), 1, self.price))
+        if i >= self.width:
+            found.append((self._line(i, i - self.width), -1, self.back))
+        return found
+
+    def _line(self, i: int, j: int) -> _Line:
+        """The line that takes the piece beyond knot i to that beyond knot j."""
+        knots = self.knots
+        slope = (knots[j + 1] - knots[j]) / (knots[i + 1] - knots[i])
+        # T(0) is the length: there is no pole.
+        return _Line(knots[j] - slope * knots[i], slope, self.length, exact=i == 0)
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """D where T and S are lines, or nothing is priced.
+    """D where all that is priced is along lines, or constant."""
 
-    :param out: T
-    :param into: S
-    :param price: of the event
-    :param back: the price times e^epsilon
-    """
-
-    sphere: _Sphere
-    out: _Line | None
-    into: _Line | None
-    price: arb
-    back: arb
+    sphere: Sphere
+    terms: list[_Term]
 
     def below(self, low: arb, high: arb) -> Fraction:
         """A number below D from one radius to another."""
         middle, half = (low + high) / 2, (high - low) / 2
         value, slope = middle * middle, 2 * low.union(high)
-        for line, sign, cost in self._terms():
+        for line, sign, cost in self.terms:
+            if line is None:
+                value += sign * cost
+                continue
             places, slopes = line.over(low, high)
             if not (places > -1 and places < 1):
                 return self._ends(low, high)
@@ -222,12 +268,9 @@ class _Piece:
 
     def _ends(self, low: arb, high: arb) -> Fraction:
         worst = low * low
-        for line, sign, cost in self._terms():
-            worst += sign * cost * self.sphere.below(sign * line.over(low, high)[0].lower())
+        for line, sign, cost in self.terms:
+            chance = (
+                1 if line is None else self.sphere.below(sign * line.over(low, high)[0].lower())
+            )
+            worst += sign * cost * chance
         return down(worst)
-
-    def _terms(self) -> Iterator[tuple[_Line, int, arb]]:
-        if self.out is not None:
-            yield self.out, 1, self.price
-        if self.into is not None:
-            yield self.into, -1, self.back

@@ -28,6 +28,7 @@ from opendp_optimal.cli.plots import (
 from opendp_optimal.cli.solve import find_kind, noted, verdict
 from opendp_optimal.cli.terminal import (
     figure,
+    figure_down,
     gap_option,
     integer_option,
     json_option,
@@ -206,7 +207,9 @@ def _lengths(table: RadialTable) -> View:
 @view.register
 def _pair(table: PairTable) -> View:
     shapes = [_middle(shape, shape) for shape in pair_shapes(table)]
-    lines = [*(line for shape in shapes for line in characters([shape], 64)), "", verdict(table)]
+    drawn = (line for shape in shapes for line in characters([shape], 64))
+    whole = f"with whole noise on the count none below {figure_down(table.whole_lower)}"
+    lines = [*drawn, "", f"{verdict(table)}; {whole}"]
     facts = {shape.name: {"edges": shape.edges, "density": shape.density} for shape in shapes}
     return View(facts, lines, lambda: _picture(table, shapes))
 

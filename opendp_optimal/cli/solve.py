@@ -93,4 +93,4 @@ def verdict(table: Table) -> str:
 def _show(name: str, value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
-    return figure_down(value) if name == "lower" else figure(value)
+    return figure_down(value) if name.endswith("lower") else figure(value)

@@ -12,7 +12,9 @@ tangent's value half a unit on.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
@@ -47,25 +49,38 @@ class PairLoss(Protocol):
         """Values, half a unit of count noise on, whose chords lie below the cost everywhere."""
 
 
+@dataclass(frozen=True)
 class SquaredPairs:
-    """a^2 + c^2 / 12."""
+    """a^2 + weight c^2.
+
+    :param weight: the mean of (mu - 1/2)^2; 1/12 where all mu in [0, 1] count alike
+    """
+
+    weight: Fraction = Fraction(1, 12)
 
     def upper(self, cells: int, most: int, counts: Integers) -> PairCost:
         """Averages over the cells 0..most of width 1/cells, for each count noise."""
-        square = 12 * np.arange(most + 1, dtype=np.int64) ** 2 + 1
-        return PairCost(square + (cells * counts[:, None]) ** 2, 0, 12 * cells * cells)
+        unit, turn = self._units(cells)
+        square = unit * (12 * np.arange(most + 1, dtype=np.int64) ** 2 + 1)
+        return PairCost(square + turn * counts[:, None] ** 2, 0, 12 * unit * cells * cells)
 
     def lower(self, cells: int, most: int, counts: Integers) -> PairCost:
         """Values, half a unit of count noise on, whose chords lie below the cost everywhere."""
-        square = 12 * np.arange(most + 1, dtype=np.int64) ** 2 - 3
-        values = square + cells * cells * (counts * (counts + 1))[:, None]
+        unit, turn = self._units(cells)
+        square = unit * (12 * np.arange(most + 1, dtype=np.int64) ** 2 - 3)
+        values = square + turn * (counts * (counts + 1))[:, None]
         low, high = int(counts[0]) - 1, int(counts[-1]) + 1
         beyond = min(
-            12 * (most + 1) ** 2 - 3,
-            cells * cells * low * (low + 1) - 3,
-            cells * cells * high * (high + 1) - 3,
+            unit * (12 * (most + 1) ** 2 - 3),
+            turn * low * (low + 1) - 3 * unit,
+            turn * high * (high + 1) - 3 * unit,
         )
-        return PairCost(values, beyond, 12 * cells * cells)
+        return PairCost(values, beyond, 12 * unit * cells * cells)
+
+    def _units(self, cells: int) -> tuple[int, int]:
+        """What (1 / cells)^2 / 12 and the square of a unit of count noise are, in whole numbers."""
+        unit = math.lcm(12, self.weight.denominator) // 12
+        return unit, int(12 * unit * self.weight) * cells * cells
 
 
 class AbsolutePairs:

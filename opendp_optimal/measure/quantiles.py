@@ -42,7 +42,8 @@ from opendp_optimal.sample.quantiles import (
 
 __all__ = ["Quantiles", "make_optimal_quantiles", "then_optimal_quantiles"]
 
-_COUNT_SHARE = Fraction(1, 100)
+_COUNT_SHARE, _SINGLE_SHARE = Fraction(1, 100), Fraction(1, 400)
+"""Of epsilon, for the count: beside several quantiles, and beside one, which is hurt more."""
 LEAST_EPSILON = 1e-3
 """For one record."""
 _MOST_QUANTILES = 1023
@@ -249,15 +250,17 @@ class QuantileDesign:
         """How far the rank of each quantile is off, about 95 % of the time at most."""
         return rank_spread(self.steps, len(self.wanted), self.selecting)
 
-    def release(self, line: Line, cells: Integers) -> Quantiles:
+    def release(self, line: Line, cells: Integers, numbers: Integers | None = None) -> Quantiles:
         """The quantiles of some records.
 
         :param line: with the candidates
         :param cells: of the records
+        :param numbers: of the records in each of these cells; one each, if None
         """
-        count = len(cells) + int(laplace_integers(min(float_down(self.counting), 1.0), 1)[0])
+        held = np.ones(len(cells), np.int64) if numbers is None else numbers
+        count = int(held.sum()) + int(laplace_integers(min(float_down(self.counting), 1.0), 1)[0])
         places = released_candidates(
-            cells, len(line.numbers), self.steps, len(self.wanted), self.selecting
+            cells, held, len(line.numbers), self.steps, len(self.wanted), self.selecting
         )
         surely = count - _SURELY / float(self.counting)
         spread = self.spread / max(surely, 1.0)
@@ -271,8 +274,9 @@ def design_quantiles(probabilities: Any, epsilon: Fraction) -> QuantileDesign:
     :param epsilon: for one record
     :raises ValueError: if probabilities are none
     """
-    counting = epsilon * _COUNT_SHARE
-    return QuantileDesign(_probabilities(probabilities), counting, epsilon - counting)
+    wanted = _probabilities(probabilities)
+    counting = epsilon * (_COUNT_SHARE if len(wanted) > 1 else _SINGLE_SHARE)
+    return QuantileDesign(wanted, counting, epsilon - counting)
 
 
 def make_optimal_quantiles(

@@ -10,10 +10,11 @@ from opendp_optimal.arrays import Floats
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.certify.radial import MOST_STEPS, Staircase
 from opendp_optimal.certify.radial_bound import KNOT, RadialPrices
+from opendp_optimal.certify.radial_smooth import STEP, SmoothPrices
 from opendp_optimal.certify.steps import Steps
 from opendp_optimal.errors import CertificateError
 
-__all__ = ["rounded_prices", "rounded_staircase", "rounded_steps"]
+__all__ = ["rounded_course", "rounded_prices", "rounded_staircase", "rounded_steps"]
 
 _LEAST = 30
 """Binary digits of the least weight that is kept: of the largest there are 62 at most."""
@@ -79,11 +80,32 @@ def rounded_steps(size: int, radii: Floats, weights: Floats, lattice: int, step:
     return Steps(step, ends, whole)
 
 
-def rounded_prices(price: float, width: int, radii: Floats) -> RadialPrices:
+def rounded_prices(
+    price: float,
+    width: int,
+    radii: Floats,
+    length: float = 1.0,
+    further: RadialPrices | None = None,
+) -> RadialPrices:
     """Prices whose knots are integers.
 
     :param price: of the event
     :param width: how many places further a knot is taken
     :param radii: the knots
+    :param length: how far apart neighbours are
+    :param further: another event
     """
-    return RadialPrices(price, width, np.rint(radii * KNOT).astype(np.int64))
+    knots = np.rint(radii * KNOT).astype(np.int64)
+    return RadialPrices(price, width, knots, round(length * KNOT), further)
+
+
+def rounded_course(price: float, places: Floats, radii: Floats, slopes: Floats) -> SmoothPrices:
+    """Prices whose knots are integers.
+
+    :param price: of the event
+    :param places: the knots
+    :param radii: R there
+    :param slopes: of R there
+    """
+    whole = (np.rint(a * unit) for a, unit in ((places, STEP), (radii, KNOT), (slopes, KNOT)))
+    return SmoothPrices(price, *(array.astype(np.int64) for array in whole))

@@ -13,10 +13,11 @@ before a candidate, and those up to it, less the wanted rank, move by at most th
 1 - a with one record more or less, where a is the part's share below the quantile, and so does
 every score. Given the noise of the others, a candidate wins if its own noise reaches some number;
 neighbours move that number by at most twice as much, and noise that is so much larger is at least
-exp(-epsilon) times as likely, whatever the number: with integers and ties, too.
+exp(-epsilon) times as likely, whatever the number: with integers, in steps and with ties, too.
 
 Records that share a cell are put in order at random, each by digits of its own, so that a cell with
-many of them can be split: a second selection, with a small share, says where.
+many of them can be split: a second selection, with a small share, says where. Digits are drawn for
+the cells that are split only, so that a histogram is all that is held of the records.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.exact.numbers import float_down
@@ -38,9 +40,10 @@ MOST_BINS, ORDER_BITS = 1 << 16, 16
 """How many candidates there are, about, and bits of the order of records within a cell."""
 _SPLITS = 10
 """The places where the cells at a candidate can be split, a power of two."""
-_UNIT = 64
-"""Scores are in such parts of a rank."""
+_UNIT, _STEPS = 1 << 24, 128
+"""Scores are in such parts of a rank; noise has so many steps in twice the move of a score."""
 _SPLIT_SHARE = 0.05
+_CHUNK = 1 << 20
 _DIGITS = 1 << 32
 _NORMAL = 2.1
 """So many standard deviations hold 95 % of sums of a few Laplace variables."""
@@ -127,6 +130,11 @@ def sensitivity(share: int) -> int:
     return max(most, _UNIT - least)
 
 
+def noise_step(share: int) -> int:
+    """A step of the noise, in units: ``_STEPS`` of them are at least twice what a record moves."""
+    return -(-2 * sensitivity(share) // _STEPS)
+
+
 def scores(below: Integers, until: Integers, records: int, share: int) -> Integers:
     """How far each candidate is from the wanted rank, in units; less than 0 where it has it.
 
@@ -157,8 +165,8 @@ def noisy_best(short: Integers, share: int, epsilon: Fraction) -> int:
     :param share: of the part that is below the quantile
     :param epsilon: for one record
     """
-    rate = float_down(epsilon / (2 * sensitivity(share)))
-    return int(np.argmin(short - geometric(min(rate, 1.0), len(short))))
+    rate = min(float_down(epsilon / _STEPS), 1.0)
+    return int(np.argmin(short - noise_step(share) * geometric(rate, len(short))))
 
 
 def cells_of(values: Any, candidates: Any) -> Integers:
@@ -176,45 +184,99 @@ def cells_of(values: Any, candidates: Any) -> Integers:
 
 
 def released_candidates(
-    cells: Integers, candidates: int, steps: Step, count: int, epsilon: Fraction
+    cells: Integers,
+    numbers: Integers,
+    candidates: int,
+    steps: Step,
+    count: int,
+    epsilon: Fraction,
 ) -> Integers:
     """Which candidates the quantiles are, in order.
 
-    :param cells: of the records
+    :param cells: that have records; a cell may stand there several times
+    :param numbers: of records, at least one, for each of these cells
     :param candidates: how many there are
     :param steps: the tree
     :param count: of probabilities
     :param epsilon: for one record
     """
-    order = (random_words(len(cells)) >> np.uint64(64 - ORDER_BITS)).astype(np.int64)
-    places = np.sort((cells.astype(np.int64) << ORDER_BITS) | order)
     found = np.zeros(count, np.int64)
-    part = _Part(places, 0, (2 * candidates + 1) << ORDER_BITS, 0, candidates - 1)
+    records = _Records(cells, numbers)
+    part = _Part(records, 0, (2 * candidates + 1) << ORDER_BITS, 0, candidates - 1)
     _descend(part, steps, epsilon, found)
     return found
+
+
+class _Records:
+    """Records by cell, in a random order within each.
+
+    A place is a cell and ``ORDER_BITS`` random digits.
+    """
+
+    def __init__(self, cells: Integers, numbers: Integers) -> None:
+        """Add up the numbers of each cell."""
+        self._cells, at = np.unique(np.asarray(cells, np.int64), return_inverse=True)
+        self._numbers = np.zeros(len(self._cells), np.int64)
+        np.add.at(self._numbers, at, numbers)
+        self._before = np.concatenate([[0], np.cumsum(self._numbers)])
+        self._orders: dict[int, NDArray[Any]] = {}
+
+    def before(self, places: Any) -> Integers:
+        """How many records are before each of some places."""
+        cells, digits = np.divmod(np.asarray(places, np.int64), 1 << ORDER_BITS)
+        at = np.searchsorted(self._cells, cells)
+        ranks = self._before[at]
+        held = np.append(self._cells, -1)[at] == cells
+        for one in np.unique(at[held & (digits > 0)]).tolist():
+            here = held & (at == one)
+            ranks[here] += self._before_in(one, digits[here])
+        return np.asarray(ranks, np.int64)
+
+    def _before_in(self, at: int, digits: Integers) -> Integers:
+        """How many records of one cell have smaller digits than these."""
+        number = int(self._numbers[at])
+        few = number < 1 << ORDER_BITS
+        if at not in self._orders:
+            if few:
+                self._orders[at] = np.sort(_orders(number))
+            else:
+                found = np.zeros((1 << ORDER_BITS) + 1, np.int64)
+                for start in range(0, number, _CHUNK):
+                    drawn = _orders(min(_CHUNK, number - start))
+                    found[1:] += np.bincount(drawn, minlength=1 << ORDER_BITS)
+                self._orders[at] = np.cumsum(found)
+        order = self._orders[at]
+        return np.asarray(np.searchsorted(order, digits) if few else order[digits], np.int64)
+
+
+def _orders(count: int) -> NDArray[Any]:
+    """Random digits for so many records."""
+    each = 64 // ORDER_BITS
+    return random_words(-(-count // each)).view(f"u{ORDER_BITS // 8}")[:count]
 
 
 @dataclass(frozen=True)
 class _Part:
     """Records in a range of places, ``low`` up to before ``high``.
 
-    :param places: of the records, sorted
+    :param records: all of them
     :param low: where the range begins
     :param high: where it ends
     :param first: the first candidate for its quantiles
     :param last: the last one
     """
 
-    places: Integers
+    records: _Records
     low: int
     high: int
     first: int
     last: int
 
-    def ranks(self, cells: Any) -> Integers:
-        """How many of the records are before these cells."""
-        edges = np.clip(cells << ORDER_BITS, self.low, self.high)
-        return np.asarray(np.searchsorted(self.places, edges))
+    def before(self, places: Any) -> Integers:
+        """How many records of the part are before some places."""
+        ends = np.append(np.clip(places, self.low, self.high), self.low)
+        ranks = self.records.before(ends)
+        return np.asarray(ranks[:-1] - ranks[-1])
 
 
 def _descend(part: _Part, step: Step | None, left: Fraction, found: Integers) -> None:
@@ -223,23 +285,19 @@ def _descend(part: _Part, step: Step | None, left: Fraction, found: Integers) ->
         return
     select, split = shares(step, left)
     own = 2 * np.arange(part.first, part.last + 1) + 1
-    records = len(part.places)
-    short = scores(part.ranks(own), part.ranks(own + 1), records, step.share)
-    at = part.first + noisy_best(short, step.share, select)
+    records = int(part.before(part.high)[0])
+    below, until = (part.before(cells << ORDER_BITS) for cells in (own, own + 1))
+    at = part.first + noisy_best(scores(below, until, records, step.share), step.share, select)
     found[step.at] = at
     if step.leaf:
         return
     start, end = (min(max(c << ORDER_BITS, part.low), part.high) for c in (2 * at, 2 * at + 3))
     inside = np.unique(np.linspace(start, end, (1 << _SPLITS) + 1).astype(np.int64))
-    ranks = np.searchsorted(part.places, inside)
-    off = np.abs(ranks * _UNIT - _wanted(step.share, records))
+    off = np.abs(part.before(inside) * _UNIT - _wanted(step.share, records))
     place = int(inside[noisy_best(off, step.share, split)])
-    middle = int(np.searchsorted(part.places, place))
     rest = left - select - split
-    below = _Part(part.places[:middle], part.low, place, part.first, at)
-    above = _Part(part.places[middle:], place, part.high, at, part.last)
-    _descend(below, step.below, rest, found)
-    _descend(above, step.above, rest, found)
+    _descend(_Part(part.records, part.low, place, part.first, at), step.below, rest, found)
+    _descend(_Part(part.records, place, part.high, at, part.last), step.above, rest, found)
 
 
 def rank_spread(steps: Step, count: int, epsilon: Fraction) -> Floats:

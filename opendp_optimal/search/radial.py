@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import suppress
 from fractions import Fraction
 
 from opendp_optimal.certify.decay import LEAST_GRID, Decay, decay_delta_up
 from opendp_optimal.certify.radial import Staircase
-from opendp_optimal.certify.radial_bound import MOST_COORDINATES
+from opendp_optimal.certify.radial_bound import MOST_COORDINATES, RadialPrices
+from opendp_optimal.certify.radial_smooth import SmoothPrices
 from opendp_optimal.certify.steps import Steps, steps_delta_up
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.exact.numbers import float_down
@@ -15,7 +18,12 @@ from opendp_optimal.known.gaussian import gaussian_sigma
 from opendp_optimal.known.radial import best_decay, best_staircase, decay_delta, near_density
 from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.problem.radial import RadialProblem
-from opendp_optimal.round.radial import rounded_prices, rounded_staircase, rounded_steps
+from opendp_optimal.round.radial import (
+    rounded_course,
+    rounded_prices,
+    rounded_staircase,
+    rounded_steps,
+)
 from opendp_optimal.sample.balls import LONGEST
 from opendp_optimal.table import store as tables
 from opendp_optimal.table.radial import RadialTable
@@ -37,9 +45,11 @@ _UNUSED = 1 - 2.0**-36
 _MOST_STEPPED = 256
 """Longer vectors are hardly better served by steps than by a decay."""
 _ATTEMPTS = 8
-_FARTHEST = 205.0
-"""Of noise that is longer on average, in sensitivities, no bound is sought: to prove it takes too
-long, the more so for long vectors."""
+_LOOSE = 0.05
+"""A bound from one event that is farther away is sought again."""
+_FARTHEST = 180.0
+"""For noise that is longer on average, in sensitivities, the event of a bound is sought without
+corners: it would have too many knots, the more so for long vectors."""
 
 
 def solve_radial(
@@ -88,7 +98,7 @@ def solve_radial(
     stored: RadialTable | None = None
     if cache or not compute:
         stored = tables.load(problem, math.inf)
-        if stored is not None and (stored.prices is not None or not bound or not compute):
+        if stored is not None and (_has_bound(stored) or not bound or not compute):
             return stored
     if not compute:
         raise LookupError(f"no table is stored for {problem.describe()}")
@@ -97,6 +107,14 @@ def solve_radial(
     if cache and table is not stored:
         tables.keep(table)
     return table
+
+
+def _has_bound(table: RadialTable) -> bool:
+    """Whether a table has a bound, and beside a staircase a close one, from two events."""
+    prices = table.prices
+    alone = isinstance(prices, RadialPrices) and prices.further is None
+    loose = alone and not isinstance(table.law, Decay) and table.gap > _LOOSE
+    return prices is not None and not loose
 
 
 def _best(problem: RadialProblem) -> RadialTable:
@@ -119,20 +137,36 @@ def _proved(problem: RadialProblem, law: Staircase | Steps | Decay) -> RadialTab
 
 def _bounded(table: RadialTable) -> RadialTable:
     """The same table with a bound below every additive noise, where one is found."""
-    from opendp_optimal.solvers.radial_prices import radial_prices  # loaded only when needed
-
     problem = table.problem
-    reach = math.sqrt(table.upper)
-    too_far = reach > _FARTHEST / (1 + problem.size / 100)
-    if not problem.has_bound or problem.size > MOST_COORDINATES or too_far:
+    if not problem.has_bound or problem.size > MOST_COORDINATES:
         return table
-    found = radial_prices(problem.size, problem.epsilon, problem.delta, table.upper)
-    if found is None:
-        return table
-    try:
-        return RadialTable.proved(problem, table.law, rounded_prices(*found))
-    except CertificateError:
-        return table
+    found = [table]
+    for prices in _prices(table):
+        with suppress(CertificateError):
+            found.append(RadialTable.proved(problem, table.law, prices))
+    return max(found, key=lambda table: table.lower)
+
+
+def _prices(table: RadialTable) -> Iterator[RadialPrices | SmoothPrices]:
+    """What may prove a bound."""
+    # Loaded only when needed.
+    from opendp_optimal.solvers.radial_prices import radial_prices
+    from opendp_optimal.solvers.radial_smooth import smooth_prices
+
+    problem, law = table.problem, table.law
+    asked = problem.size, problem.epsilon, problem.delta, table.upper
+    if math.sqrt(table.upper) > _FARTHEST / (1 + problem.size / 100):
+        yield rounded_course(*smooth_prices(*asked))
+        return
+    stepped = (
+        [] if isinstance(law, Decay) else [best_staircase(problem.epsilon, problem.size, 2)[1]]
+    )
+    for first in [*stepped, None]:
+        prices = None
+        for event in reversed(radial_prices(*asked, first) or []):
+            prices = rounded_prices(*event, prices)
+        if prices is not None:
+            yield prices
 
 
 def _staircase(problem: RadialProblem) -> RadialTable | None:

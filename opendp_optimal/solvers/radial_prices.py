@@ -5,12 +5,18 @@ large as it can be everywhere. Given T up to a radius, D there says which chance
 have, and so T there. Points of [0, 1] are followed outwards, each to its image under T, until the
 event has no chance any more; if that never comes, too much was asked for. The largest D that can
 be had is found by bisection, the best price by a search. Floats, and no proof.
+
+Beside a staircase one event is too little: the noise of its first step, near 0, is to be compared
+with that of the second, not with that at a distance of 1 and more. A further event does so, of
+neighbours three quarters apart: it has half of what D needs at 0, and less and less up to the end
+of the first step.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -18,11 +24,11 @@ from scipy.special import betainc, betaincinv
 
 from opendp_optimal.arrays import Booleans, Floats
 
-__all__ = ["radial_prices"]
+__all__ = ["Event", "radial_prices"]
 
-_KNOTS = 300
-"""About so many knots in all."""
-_LEAST, _MOST = 4, 32
+_KNOTS, _CORNERED = 300, 900
+"""About so many knots in all: without and with a further event, which has corners."""
+_LEAST, _MOST = 4, 96
 """Points that are followed."""
 _GENERATIONS = 1500
 _SURE = 2e-4
@@ -33,25 +39,59 @@ _SHIFTS = (0.0, 0.7, -0.7, 1.5)
 """Of the logarithm of the best price: where it fails, one near it may do."""
 _MARGIN = 3e-5
 """By this part less than the largest D is asked for."""
+_LENGTH, _SHARE, _CHEAPER, _COUNT = 0.75, 0.5, 0.4, 17
+"""Of a further event: how far apart neighbours are, its part of what D needs at 0, its price as a
+part of that of the first, and its knots that have images."""
 _LEAST_CHANCE = 0.1
 """The event's least chance, as a part of that at 0, until it is over for all points."""
 
 
+class Event(NamedTuple):
+    """An event r' > T(r), T linear between knots.
+
+    :param price: of the event
+    :param width: T takes a knot to the one so many places further
+    :param radii: the knots
+    :param length: how far apart neighbours are
+    """
+
+    price: float
+    width: int
+    radii: Floats
+    length: float = 1.0
+
+    def worth(self, size: int, epsilon: float, r: Floats) -> Floats:
+        """What it adds to D."""
+        r = np.maximum(r, 1e-6)
+        knots, width = self.radii, self.width
+        image = np.interp(r, knots[:-width], knots[width:], right=math.inf)
+        source = np.interp(r, knots[width:], knots[:-width], left=-math.inf)
+        told = _below(size, self._place(r, image))
+        return self.price * (told - math.exp(epsilon) * _below(size, -self._place(r, source)))
+
+    def _place(self, r: Floats, target: Floats) -> Floats:
+        found = (r * r + self.length**2 - target * np.abs(target)) / (2 * r * self.length)
+        return np.clip(found, -1.0, 1.0)
+
+
 def radial_prices(
-    size: int, epsilon: float, delta: float, upper: float
-) -> tuple[float, int, Floats] | None:
-    """A price, how many places further T takes a knot, and the knots; None if nothing was found.
+    size: int, epsilon: float, delta: float, upper: float, first: float | None = None
+) -> list[Event] | None:
+    """Events whose prices prove a bound; None if nothing was found.
 
     :param size: of the vectors, at least 2
     :param epsilon: privacy loss
     :param delta: probability of a larger loss
     :param upper: the squared error of the best noise that is known
+    :param first: where its first step ends, if it is a staircase
     """
     tail = max(delta, 1e-9 * min(1.0, epsilon))
     rough = np.linspace(0.0, 1.0, 4)
 
     def march(log_price: float) -> _March:
-        return _March(size, epsilon, math.exp(log_price), upper, tail, rough)
+        price = math.exp(log_price)
+        further = None if first is None else _further(size, upper + price * tail, price, first)
+        return _March(size, epsilon, price, upper, tail, rough, further)
 
     def lost(log_price: float) -> float:
         return math.exp(log_price) * tail - float(march(log_price).largest(1e-5).min())
@@ -67,19 +107,32 @@ def radial_prices(
     return None
 
 
-def _fine(first: _March) -> tuple[float, int, Floats] | None:
-    """A price and knots, close enough for a proof; None if images are not in order."""
+def _further(size: int, wanted: float, price: float, first: float) -> Event:
+    """The event that serves the first step of a staircase."""
+    length, price = _LENGTH, _CHEAPER * price
+    r = min(first, 0.95 * length) * np.linspace(0.0, 1.0, _COUNT)
+    chance = _SHARE * (1 - r / r[-1]) * (wanted - r * r) / price
+    place = _place(size, np.clip(chance, 0.0, 0.5))
+    image = np.sqrt(r * r + length * (length - 2 * r * place))
+    return Event(price, _COUNT, np.concatenate([r, image]), length)
+
+
+def _fine(first: _March) -> list[Event] | None:
+    """Events close enough for a proof; None if images are not in order."""
     images = first.images(first.largest(1e-9) * (1 - _MARGIN))
     if images is None:
         return None
-    count = min(_MOST, max(_LEAST, round(_KNOTS / len(images))))
+    knots = _KNOTS if first.further is None else _CORNERED
+    count = min(_MOST, max(_LEAST, round(knots / len(images))))
     points = np.linspace(0.0, 1.0, count + 1) ** 1.5
     end = float(images[-2][0])
     fine = replace(first, points=points, far=_FAR * first.epsilon * end * end / count, end=end)
     images = fine.images(fine.largest(1e-12) * (1 - _MARGIN))
     if images is None:
         return None
-    return fine.price, count, np.concatenate([images[0], *(image[1:] for image in images[1:])])
+    radii = np.concatenate([images[0], *(image[1:] for image in images[1:])])
+    event = Event(fine.price, count, radii)
+    return [event] if fine.further is None else [event, fine.further]
 
 
 @dataclass(frozen=True)
@@ -92,6 +145,7 @@ class _March:
     :param upper: about the least squared error
     :param tail: delta, or a little
     :param points: from 0 to 1
+    :param further: another event
     :param far: how much larger than needed D is to be at ``end``
     :param end: where the event has hardly a chance any more
     """
@@ -102,6 +156,7 @@ class _March:
     upper: float
     tail: float
     points: Floats
+    further: Event | None = None
     far: float = 0.0
     end: float = math.inf
 
@@ -128,8 +183,9 @@ class _March:
         near = 0.25 * math.sqrt(self.upper)
         if self.size < 5:
             near = min(1.0, max(0.2, 0.6 * near))
+        # The further event has a share of what is needed near 0.
         inner = (
-            _NEAR
+            (_NEAR if self.further is None else 0.0)
             * max(1.0, self.size / 5, (self.size / 20) ** 2)
             * self.upper
             * np.maximum(0.0, 1 - r / near) ** 2
@@ -144,7 +200,10 @@ class _March:
         images, least = [r], _LEAST_CHANCE * self.upper / self.price
         over, failed = np.zeros(len(r), bool), np.zeros(len(r), bool)
         for _ in range(_GENERATIONS):
-            chance = (wanted + self._extra(r) - r * r) / self.price + odds * back
+            had = r * r
+            if self.further is not None:
+                had = had + self.further.worth(self.size, self.epsilon, r)
+            chance = (wanted + self._extra(r) - had) / self.price + odds * back
             failed |= ~over & ~(chance <= 0.5)
             over |= ~failed & (chance <= 0)
             done = bool((over | failed).all())

@@ -63,6 +63,10 @@ class PairTable(Table):
             f"cells={self.cells}, {self._interval})"
         )
 
+    def summary(self) -> dict[str, Any]:
+        """The facts, with the bound over whole noise on the count beside that over all noise."""
+        return {**super().summary(), "whole_lower": self.whole_lower}
+
     def _sizes(self) -> dict[str, Any]:
         return {"cells": self.cells, "support": self.weights.shape[0] - 1}
 
@@ -80,13 +84,28 @@ class PairTable(Table):
             raise CertificateError("the bounds of a table are not floats")
         prove_pairs_private(self.weights, self.cells, problem.epsilon, problem.delta)
         dual.check()
-        counts = np.arange(-dual.reach - 2, dual.reach + 2)
-        cost = problem.costs.lower(dual.cells, dual.most + dual.cells // 2, counts)
-        bound = prove_pair_bound(dual, cost, epsilon=problem.epsilon, delta=problem.delta)
-        upper, lower = float_up(self._expected()), float_down(max(bound, Fraction(0)))
+        upper, lower = float_up(self._expected()), self._bound(whole=False)
         if not lower <= upper:
             raise CertificateError(f"lower ({lower}) is above upper ({upper})")
         return upper, lower
+
+    @cached_property
+    def whole_lower(self) -> float:
+        """A bound below that of every additive noise whose noise on the count is whole.
+
+        It is proved by the same prices, when it is asked for, and is never below ``lower``.
+        """
+        return max(self.lower, self._bound(whole=True))
+
+    def _bound(self, *, whole: bool) -> float:
+        """What the prices prove, rounded down."""
+        problem, dual = self.problem, self.dual
+        counts = np.arange(-dual.reach - 2, dual.reach + 2 + whole)
+        cost = problem.costs.lower(dual.cells, dual.most + dual.cells // 2, counts)
+        bound = prove_pair_bound(
+            dual, cost, epsilon=problem.epsilon, delta=problem.delta, whole=whole
+        )
+        return float_down(max(bound, Fraction(0)))
 
     def _expected(self) -> Fraction:
         """The expected loss, exactly or a little above it."""

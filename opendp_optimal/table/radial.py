@@ -21,6 +21,7 @@ from opendp_optimal.certify.radial import (
     staircase_loss_up,
 )
 from opendp_optimal.certify.radial_bound import RadialPrices, additive_bound_down
+from opendp_optimal.certify.radial_smooth import SmoothPrices, smooth_bound_down
 from opendp_optimal.certify.steps import Steps, prove_steps, steps_delta_up, steps_loss_up
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import exp_down, exp_up, float_down, float_up
@@ -36,6 +37,8 @@ from opendp_optimal.table.base import Table, proving
 
 __all__ = ["RadialTable"]
 
+_DIGITS = 2.0**-20
+"""A bound may be stated lower than what is proved by this part: older proofs had fewer digits."""
 Radii = Staircase | Steps | Decay
 """How radii are chosen."""
 
@@ -58,7 +61,7 @@ class RadialTable(Table):
     law: Staircase | Steps | Decay
     upper: float
     lower: float
-    prices: RadialPrices | None = None
+    prices: RadialPrices | SmoothPrices | None = None
 
     @property
     def size(self) -> int:
@@ -100,7 +103,10 @@ class RadialTable(Table):
         """Repeat all proofs from the stored data alone; raises CertificateError if one fails."""
         if type(self.upper) is not float or type(self.lower) is not float:
             raise CertificateError("the bounds of a table are not floats")
-        self._check_bounds(*self._proved())
+        upper, lower = self._proved()
+        # Files may come from a proof of fewer digits: a bound that is less by so little holds, too.
+        less = lower * (1 - _DIGITS) <= self.lower <= lower
+        self._check_bounds(upper, self.lower if less else lower)
 
     def _proved(self) -> tuple[float, float]:
         problem, law = self.problem, self.law
@@ -124,10 +130,12 @@ class RadialTable(Table):
         problem, prices = self.problem, self.prices
         if prices is None:
             return 0.0
-        if not isinstance(prices, RadialPrices) or not problem.has_bound:
+        if not isinstance(prices, RadialPrices | SmoothPrices) or not problem.has_bound:
             raise CertificateError("no bound is proved by prices here")
-        found = additive_bound_down(prices, problem.size, problem.epsilon, problem.delta)
-        return max(0.0, float_down(found))
+        asked = problem.size, problem.epsilon, problem.delta
+        if isinstance(prices, RadialPrices):
+            return max(0.0, float_down(additive_bound_down(prices, *asked)))
+        return max(0.0, float_down(smooth_bound_down(prices, *asked)))
 
     def _exact_loss(self, power: int) -> Fraction:
         problem, law = self.problem, self.law
@@ -290,7 +298,9 @@ class RadialTable(Table):
 
     @staticmethod
     def proved(
-        problem: RadialProblem, law: Radii, prices: RadialPrices | None = None
+        problem: RadialProblem,
+        law: Radii,
+        prices: RadialPrices | SmoothPrices | None = None,
     ) -> RadialTable:
         """A table whose bounds follow from its law and prices; everything is proved on the way."""
         blank = RadialTable(problem, law, math.inf, 0.0, prices)

@@ -3,6 +3,8 @@
     python -m tests.attacks.mutate certify            the survivors and the score of a package
     python -m tests.attacks.mutate certify/noise.py
 
+All mutants of a package take hours; the evidence tries a random sample of :data:`SAMPLE` of them.
+
 The tests of a package are collected by pytest once and run once, which says how long each takes
 and which functions it enters. Then each mutant is put into a forked copy of that process, where
 the tests that enter the changed function run until one fails.
@@ -39,6 +41,9 @@ TESTS = {
 }
 
 OPTIONS = ["-q", "-s", "--tb=native", "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
+
+SAMPLE = 300
+"""Mutants of a package that the evidence tries: the same ones as long as the code is the same."""
 
 SLOWEST = 0.6
 """Tests that take longer than this, in seconds of the processor, are left out."""
@@ -303,13 +308,13 @@ class Hijacked:
         return True
 
 
-def run(name: str, share: float = 1.0) -> Score:
-    """Try the mutants of a package that can be forked, or of one module, or a random share."""
+def run(name: str, most: int | None = None) -> Score:
+    """Try the mutants of a package or of one module: all, or a random sample of so many."""
     score = Score()
     package = name.partition("/")[0]
     paths = [SOURCE / path for path in (modules(package) if name == package else [name])]
     score.there = sum(map(count, paths))
-    wanted = max(1, round(share * score.there))
+    wanted = score.there if most is None else min(most, score.there)
     chosen = set(random.Random(1).sample(range(score.there), wanted))
     every = itertools.chain.from_iterable(map(mutants, paths))
     picked = (mutant for number, mutant in enumerate(every) if number in chosen)

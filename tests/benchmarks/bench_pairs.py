@@ -2,7 +2,9 @@
 
     python tests/benchmarks/bench_pairs.py [--json]
 
-Ends with 1 if a gap is above 1 % or a table takes more than 20 seconds of processor time.
+``lower`` bounds all additive noise, ``whole lower`` that whose noise on the count is whole; the gap
+is to the first. Ends with 1 if a gap is above 1 % or a table takes more than 20 seconds of
+processor time.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ def solved(epsilon: float, delta: float, loss: str) -> dict[str, Any]:
         "cells": table.cells,
         "upper": table.upper,
         "lower": table.lower,
+        "whole lower": table.whole_lower,
         "gap": table.gap,
         "seconds": seconds,
         "proof seconds": time.process_time() - started,

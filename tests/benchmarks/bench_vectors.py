@@ -35,10 +35,9 @@ LESS = [
 """Epsilon, length, and how much less the squared error must be."""
 GAPS = [
     *((epsilon, size, 0.05) for epsilon in (0.1, 0.3, 1.0, 1.6, 2.0) for size in (3, 4, 7)),
-    *((epsilon, 2, 0.05) for epsilon in (0.1, 0.3, 0.7, 1.1)),
-    *[(1.5, 2, 0.08), (2.0, 2, 0.13)],  # 5 % is not reached there
-    *((epsilon, size, 0.005) for epsilon in (0.1, 0.7, 2.0) for size in (10, 20)),
-    *((epsilon, size, 0.005) for epsilon in (0.5, 1.0, 2.0) for size in (40, 100)),
+    *((epsilon, 2, 0.05) for epsilon in (1e-4, 0.01, 0.1, 0.3, 0.7, 1.1, 1.5, 1.8, 2.0)),
+    *((epsilon, size, 0.005) for epsilon in (1e-4, 0.01, 0.1, 0.7, 2.0) for size in (10, 20)),
+    *((epsilon, size, 0.005) for epsilon in (1e-4, 0.03, 0.5, 1.0, 2.0) for size in (40, 100)),
 ]
 JOINT = [(5, 0.70), (10, 0.74)]
 DELTA = 1e-6

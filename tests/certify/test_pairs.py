@@ -75,6 +75,18 @@ def cost_at(loss: str, a: float, c: float) -> float:
     return float(np.mean(error**2 if loss == "l2" else np.abs(error)))
 
 
+def test_a_weight_says_how_much_the_count_counts() -> None:
+    counts = np.arange(-3, 4)
+    plain, heavy = SquaredPairs(), SquaredPairs(Fraction(8, 75))
+    for one, other in ((plain.upper, heavy.upper), (plain.lower, heavy.lower)):
+        light, more = one(4, 9, counts), other(4, 9, counts)
+        turn = counts**2 if one == plain.upper else counts * (counts + 1)
+        extra = more.values / more.denominator - light.values / light.denominator
+        assert extra == pytest.approx(
+            np.broadcast_to(turn[:, None], extra.shape) * (8 / 75 - 1 / 12)
+        )
+
+
 @pytest.mark.parametrize(("loss", "costs"), [("l1", AbsolutePairs()), ("l2", SquaredPairs())])
 @pytest.mark.parametrize("cells", [2, 6])
 def test_costs(loss: str, costs: PairLoss, cells: int) -> None:
@@ -118,6 +130,40 @@ def test_no_private_noise_is_below_the_bound(loss: str, t: float) -> None:
         if law[i, j] > 1e-9
     )
     assert paid >= table.lower
+
+
+@pytest.mark.parametrize("loss", ["l1", "l2"])
+def test_the_bound_over_whole_noise_is_what_mirrored_prices_prove(loss: str) -> None:
+    """In fractions, point by point; it lies between the bound over all noise and the optimum."""
+    table = solved(loss=loss)
+    dual, unit = table.dual, Fraction(1, 2) ** table.dual.scale
+    growth, least = exp_up(Fraction(table.epsilon)), Fraction(10**9)
+    places = {
+        (c, j): at
+        for at, (c, j) in enumerate(
+            (c, j) for c in dual.counts.tolist() for j in range(-dual.most, dual.most + 1)
+        )
+    }
+    images = [(one, two) for one in (1, -1) for two in (1, -1)]
+    wide, high = dual.most + dual.cells // 2, dual.reach + 2
+    both = np.arange(-high, high + 1)
+    cost = AbsolutePairs() if loss == "l1" else SquaredPairs()
+    tangents = cost.lower(dual.cells, wide, both)
+    slack = dual.slack.tolist()
+    for c in range(0, high + 1, 2):
+        for j in range(0, wide + 1, 5):
+            tangent = int(tangents.values[high + c, j]) + int(tangents.values[high - c, j])
+            here = Fraction(tangent, 2 * tangents.denominator)
+            for row, (i, step) in enumerate(dual.moves.tolist()):
+                for one, two in images:
+                    at, back = (one * c, two * j), (one * c - step, two * j - i)
+                    paid = slack[row][places[at]] if at in places else 0
+                    due = slack[row][places[back]] if back in places else 0
+                    here += (paid - growth * due) * unit / 4
+            least = min(least, here)
+    stated = Fraction(table.delta) * sum(dual.budget.tolist()) * unit
+    assert table.lower <= table.whole_lower <= table.upper
+    assert table.whole_lower <= least - stated
 
 
 def tampered(dual: PairDual) -> list[PairDual]:

@@ -13,9 +13,8 @@ import numpy as np
 from docs.reproduce import report
 from docs.reproduce.posterior import tables, trials
 
-DEEP = 3
-STRATA_DRAWS = 3
 FEW_DRAWS = 100
+CLOSE_DRAWS = 100
 EPSILONS = (0.1, 0.5, 1.0)
 LIKES = ("margins", "neighbours", "both")
 
@@ -40,28 +39,29 @@ class Trials:
 
         def one(draw: int) -> Any:
             seed = seed_of(name, epsilon, draw)
-            deep = draw < DEEP
-            return trials.trial(self.counts(table), epsilon, table.likes, seed, deep)
+            return trials.trial(self.counts(table), epsilon, table.likes, seed)
 
         return [
             self.store.get(f"trial {name} {epsilon} {draw}", partial(one, draw))[0]
             for draw in range(self.draws)
         ]
 
-    def strata(
-        self, name: str, table: tables.Table, epsilon: float, draws: int = STRATA_DRAWS
-    ) -> dict[str, list[Any]]:
-        """Trials of strata: for each likeness our errors and those of strata."""
-        found: dict[str, list[Any]] = {}
-        for draw in range(min(self.draws, draws)):
-            seed = seed_of(name, epsilon, draw)
-            one = self.store.get(
-                f"strata {name} {epsilon} {draw}",
-                partial(trials.strata_trial, self.counts(table), epsilon, table.likes, seed),
+    def close(self, name: str, table: tables.Table, epsilon: float, way: str) -> list[Any]:
+        """Errors beside those of strata in further releases, for a close call."""
+        like = next(like for like in table.likes if trials.named(like) == way)
+        return [
+            self.store.get(
+                f"close {name} {epsilon} {way} {draw}",
+                partial(
+                    trials.strata_trial,
+                    self.counts(table),
+                    epsilon,
+                    like,
+                    seed_of(name, epsilon, draw),
+                ),
             )[0]
-            for like, pair in one.items():
-                found.setdefault(like, []).append(pair)
-        return found
+            for draw in range(self.draws, self.draws if self.given.quick else CLOSE_DRAWS)
+        ]
 
     def few(self, name: str, table: tables.Table, epsilon: float) -> dict[str, float]:
         """All trials of a small table."""
@@ -81,19 +81,6 @@ class Trials:
             one = self.store.get(
                 f"sums {name} {epsilon} {draw}",
                 partial(trials.sum_trial, self.counts(table), epsilon, seed),
-            )[0]
-            for kind, values in one.items():
-                found.setdefault(kind, []).append(values)
-        return found
-
-    def largest(self, name: str, table: tables.Table, epsilon: float) -> dict[str, Any]:
-        """All trials of the oracles for the largest cells."""
-        found: dict[str, Any] = {}
-        for draw in range(self.draws):
-            seed = seed_of(name, epsilon, draw)
-            one = self.store.get(
-                f"largest {name} {epsilon} {draw}",
-                partial(trials.largest_trial, self.counts(table), epsilon, seed),
             )[0]
             for kind, values in one.items():
                 found.setdefault(kind, []).append(values)

@@ -72,10 +72,10 @@ def errors(true: Counts, median: Any, mean: Any) -> dict[str, float]:
     }
 
 
-def described(found: Posterior, true: Counts, deep: bool) -> dict[str, float]:
-    """Errors and intervals of a posterior; the shortest ones, too, if wanted."""
+def described(found: Posterior, true: Counts) -> dict[str, float]:
+    """Errors and intervals of a posterior."""
     out = errors(true, found.median, found.mean)
-    for name, shortest in (("", False), ("shortest ", True))[: 1 + deep]:
+    for name, shortest in (("", False), ("shortest ", True)):
         low, high = found.interval(LEVEL, shortest)
         out[f"{name}actual"] = float(((low <= true) & (true <= high)).mean())
         out[f"{name}claimed"] = found.claimed(LEVEL, shortest)
@@ -97,17 +97,8 @@ def named(like: Like) -> str:
     return like if isinstance(like, str) else "both"
 
 
-def trial(
-    true: Counts, epsilon: float, likes: Sequence[Like], seed: Sequence[int], deep: bool
-) -> Any:
-    """One release of a table, estimated in every way.
-
-    :param true: the true counts
-    :param epsilon: of the release
-    :param likes: which cells are alike
-    :param seed: of the noise
-    :param deep: whether shortest intervals are wanted, which take much of the time
-    """
+def trial(true: Counts, epsilon: float, likes: Sequence[Like], seed: Sequence[int]) -> Any:
+    """One release of a table, estimated in every way."""
     released = release(true, epsilon, seed)
     law = known.Geometric(epsilon)
     clamped = np.maximum(released, 0)
@@ -120,26 +111,30 @@ def trial(
         "clamped": errors(true, clamped, clamped),
         "least squares": errors(true, summed, summed),
         "oracle": errors(true, *oracle(true, released, epsilon)),
-        "binned oracle": described(fair, true, deep),
-        "posterior": described(free, true, deep),
+        "binned oracle": described(fair, true),
+        "posterior": described(free, true),
     }
     for like in likes:
         found = quietly(released, law, like=like)
-        out[named(like)] = described(found, true, deep)
+        out[named(like)] = described(found, true) | _beside_strata(found, released, true, law)
     return out
 
 
-def strata_trial(true: Counts, epsilon: float, likes: Sequence[Like], seed: Sequence[int]) -> Any:
-    """Absolute errors with structure, and of sixteen strata of the same predictor."""
+def _beside_strata(found: Posterior, released: Counts, true: Counts, law: known.Law) -> Any:
+    """The absolute error of strata of the predictor; nothing where there is none."""
+    if found.predictor is None:
+        return {}
+    medians = strata(released, law, found.predictor)
+    return {"strata": errors(true, medians, 0.0)["absolute"]}
+
+
+def strata_trial(true: Counts, epsilon: float, like: Like, seed: Sequence[int]) -> Any:
+    """Absolute errors with structure, and of strata of the same predictor."""
     released = release(true, epsilon, seed)
     law = known.Geometric(epsilon)
-    out = {}
-    for like in likes:
-        found = quietly(released, law, like=like)
-        if found.predictor is not None:
-            medians = found.median, strata(released, law, found.predictor)
-            out[named(like)] = [errors(true, median, 0.0)["absolute"] for median in medians]
-    return out
+    found = quietly(released, law, like=like)
+    own = errors(true, found.median, 0.0)["absolute"]
+    return {"absolute": own} | _beside_strata(found, released, true, law)
 
 
 def few_trial(true: Counts, epsilon: float, seeds: Sequence[Sequence[int]]) -> dict[str, float]:
@@ -180,10 +175,9 @@ def sum_trial(true: Counts, epsilon: float, seed: Sequence[int]) -> Any:
     released = release(true, epsilon, seed)
     law = known.Geometric(epsilon)
     regions = _regions((true.shape[0], true.shape[1]), np.random.default_rng([*seed, 1]))
-    largest = np.argsort(-released.ravel(), kind="stable")[:LARGEST]
+    free, near = (quietly(released, law, like=like) for like in (None, "neighbours"))
     out: dict[str, Any] = {}
-    for name, like in (("none", None), ("neighbours", "neighbours")):
-        found = quietly(released, law, like=like)
+    for name, found in (("none", free), ("neighbours", near)):
         for kind, masks in regions.items():
             out[f"{name} {kind}"] = _scored(
                 [(found.sum(mask), int(true[mask].sum())) for mask in masks]
@@ -195,24 +189,40 @@ def sum_trial(true: Counts, epsilon: float, seed: Sequence[int]) -> Any:
         out[f"{name} whole table"] = _scored(
             [(whole._replace(estimate=raw, raw=raw), int(true.sum())) for raw in again]
         )
-        chosen, truth = found.sum(largest, selected=True), int(true.ravel()[largest].sum())
-        out[f"{name} largest"] = _scored([(chosen, truth)])
-    return out
+    return out | _largest(free, near, true, epsilon)
 
 
-def largest_trial(true: Counts, epsilon: float, seed: Sequence[int]) -> Any:
-    """What the oracles say of the sum of the largest cells, scored as in :func:`sum_trial`."""
-    released = release(true, epsilon, seed)
-    law = known.Geometric(epsilon)
-    largest = np.argsort(-released.ravel(), kind="stable")[:LARGEST]
-    free = quietly(released, law)
-    chosen, truth = free.sum(largest, selected=True), int(true.ravel()[largest].sum())
-    fair = quietly(released, law, prior=binned(free.prior, true))
-    guesses = {"oracle": oracle(true, released, epsilon)[1], "binned oracle": fair.mean}
-    return {
-        name: _scored([(chosen._replace(estimate=float(guess.ravel()[largest].sum())), truth)])
-        for name, guess in guesses.items()
+def _known_in_bins(free: Posterior, true: Counts, released: Counts, law: known.Law) -> Floats:
+    """Means for whoever knows the true histogram in bins; of cells in one line."""
+    return np.asarray(quietly(released, law, prior=binned(free.prior, true)).mean)
+
+
+def _largest(free: Posterior, near: Posterior, true: Counts, epsilon: float) -> dict[str, Any]:
+    """The sum of the cells that look largest: what the posteriors and the oracles say of it.
+
+    The last of these knows the true histogram in bins of each stratum of the predictor.
+    """
+    law, released = known.Geometric(epsilon), free.released.ravel().astype(np.int64)
+    flat = true.ravel()
+    largest = np.argsort(-released, kind="stable")[:LARGEST]
+    truth = int(flat[largest].sum())
+    out = {
+        f"{name} largest": _scored([(found.sum(largest, selected=True), truth)])
+        for name, found in (("none", free), ("neighbours", near))
     }
+    placed = np.empty(len(flat))
+    assert near.predictor is not None
+    for part in np.array_split(np.argsort(near.predictor.ravel(), kind="stable"), STRATA):
+        placed[part] = _known_in_bins(free, flat[part], released[part], law)
+    chosen = free.sum(largest, selected=True)
+    for name, means in (
+        ("oracle", oracle(flat, released, epsilon)[1]),
+        ("binned oracle", _known_in_bins(free, flat, released, law)),
+        ("binned oracle of strata", placed),
+    ):
+        known_sum = chosen._replace(estimate=float(means[largest].sum()))
+        out[f"{name} largest"] = _scored([(known_sum, truth)])
+    return out
 
 
 def _scored(pairs: Sequence[tuple[Any, int]]) -> list[float]:

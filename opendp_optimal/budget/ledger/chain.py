@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
+
+try:  # Python's own, as in its module random: OpenSSL takes longer to begin than to digest a line
+    from _sha2 import sha256  # type: ignore[import-not-found, unused-ignore]
+except ImportError:
+    try:
+        from _sha256 import sha256  # type: ignore[import-not-found, unused-ignore]  # 3.11
+    except ImportError:
+        from hashlib import sha256
 
 from opendp_optimal.checks import fraction
 from opendp_optimal.exact.numbers import float_down, float_up
@@ -22,7 +29,6 @@ __all__ = [
     "Kind",
     "as_text",
     "link_of",
-    "price_of",
 ]
 
 MAIN_UNITS = 1 << 40
@@ -120,12 +126,6 @@ KINDS = {
 }
 
 
-@lru_cache(maxsize=200)
-def price_of(kind: str, epsilon: Any, delta: Any, rho: Any) -> Amount:
-    """A price in whole units; prices are often the same."""
-    return KINDS[kind].price({"epsilon": epsilon, "delta": delta, "rho": rho})
-
-
 class Amount(NamedTuple):
     """A privacy loss in whole units."""
 
@@ -193,4 +193,5 @@ def link_of(
 ) -> str:
     """The digest of a line after another; no part but the last can hold a line's end."""
     line = f"{before}\n{number}\n{time}\n{name}\n{action}\n{main}\n{delta}\n{detail}"
-    return hashlib.sha256(line.encode()).hexdigest()
+    digest: str = sha256(line.encode()).hexdigest()
+    return digest

@@ -14,8 +14,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from opendp_optimal.budget.ledger import tables
-from opendp_optimal.budget.ledger.chain import KINDS, Entry, Kind, as_text, price_of
-from opendp_optimal.budget.ledger.lines import check_name, check_request, detail_of, text_of
+from opendp_optimal.budget.ledger.chain import KINDS, Amount, Entry, Kind, as_text
+from opendp_optimal.budget.ledger.lines import check_name, check_request, detail_of
 from opendp_optimal.budget.ledger.tables import NOTHING, Budget, Stored
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["Budget", "Ledger", "Stored"]
 
 _T = TypeVar("_T")
-_PLAIN = frozenset({float, type(None)})
-"""Prices that are remembered in units."""
+_PLAIN = frozenset({float, str, type(None)})
+"""What a charge is asked by if its terms are remembered."""
 _KEPT = 200
-"""Names whose kind is remembered: it never changes."""
+"""Names and charges that are remembered: a name's kind never changes."""
 
 
 class Ledger:
@@ -43,6 +43,7 @@ class Ledger:
         """Prepare the tables, and look at what is there."""
         self._store = store
         self._kinds: dict[str, Kind] = {}
+        self._terms: dict[tuple[Any, ...], tuple[Kind, Amount, str]] = {}
         self._turns: dict[tuple[int, str, str], threading.Lock] = {}
         self._prepare()
         with self._reading():
@@ -134,12 +135,16 @@ class Ledger:
         :returns: the generation of the ledger with this charge
         :raises BudgetError: if it costs more than is left; nothing is charged
         """
-        kind = self._kind(name)
-        if type(note) is str and _PLAIN.issuperset(map(type, (epsilon, delta, rho))):
-            price, detail = price_of(kind.name, epsilon, delta, rho), text_of(note)
-        else:  # what calls itself equal to another number need not be
+        asked = name, epsilon, delta, rho, note
+        # What calls itself equal to another number need not be.
+        plain = _PLAIN.issuperset(map(type, asked))
+        if not plain or (terms := self._terms.get(asked)) is None:
+            kind = self._kind(name)
             price = kind.price({"epsilon": epsilon, "delta": delta, "rho": rho})
-            detail = as_text(detail_of(note))
+            terms = kind, price, as_text(detail_of(note))
+            if plain:
+                _keep(self._terms, asked, terms)
+        kind, price, detail = terms
         number: int | None = self._store.charge(name, kind.name, price, detail)
         if number is not None:
             return number
@@ -357,9 +362,7 @@ class Ledger:
         known = self._kinds.get(name) if isinstance(name, str) else None
         if known is None:
             known = self.budget(name).kind
-            if len(self._kinds) >= _KEPT:
-                self._kinds.clear()
-            self._kinds[name] = known
+            _keep(self._kinds, name, known)
         return known
 
     def _reading(self) -> AbstractContextManager[Any]:
@@ -391,6 +394,12 @@ class Ledger:
                 f"{self.address} is a ledger of format {found}; this version reads {tables.FORMAT}"
             )
         return True
+
+
+def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
+    if len(kept) >= _KEPT:
+        kept.clear()
+    kept[key] = value
 
 
 def _reopen(address: str, timeout: float, at_least: int) -> Ledger:

@@ -10,9 +10,7 @@ from functools import cache, lru_cache
 from time import time_ns
 from typing import Any
 
-from opendp_optimal.budget.ledger.chain import as_text
-
-__all__ = ["check_name", "check_request", "detail_of", "now", "text_of"]
+__all__ = ["check_name", "check_request", "detail_of", "now"]
 
 LONGEST_NOTE = 10_000
 LONGEST_REQUEST = 500
@@ -51,12 +49,6 @@ def detail_of(note: str, **more: Any) -> dict[str, Any]:
     return {"note": note, "by": _by(), **more}
 
 
-@lru_cache(maxsize=200)
-def text_of(note: str) -> str:
-    """The detail of a charge as text; notes are often the same."""
-    return as_text(detail_of(note))
-
-
 def _encodable(text: str) -> bool:
     try:
         text.encode()
@@ -70,10 +62,13 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
+_PARTS = [f".{number:03d}+00:00" for number in range(1000)]
+
+
 def now() -> str:
     """The time in UTC, to the millisecond."""
     seconds, parts = divmod(time_ns(), 10**9)
-    return f"{_second(seconds)}.{parts // 10**6:03d}+00:00"
+    return _second(seconds) + _PARTS[parts // 10**6]
 
 
 @lru_cache(maxsize=1)

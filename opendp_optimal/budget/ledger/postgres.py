@@ -8,7 +8,7 @@ import re
 import select
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, ClassVar
@@ -91,6 +91,7 @@ class PostgresStore:
                     application_name="opendp-optimal ledger",
                 )
                 self._open.execute(f"SET {self._wait}; {_SESSION}")
+                self._spoken = _listening(self._open.fileno())
             except psycopg.Error:
                 self._drop()
             if self._open is None:  # out of the error, whose text may repeat the address
@@ -174,7 +175,9 @@ class PostgresStore:
 
     def _alive(self) -> Any:
         """A connection that the server has not closed; one that was lost meanwhile is renewed."""
-        if self._open is not None and not self._open.closed and _readable(self._open.fileno()):
+        if self._open is not None and not self._open.closed:
+            if not self._spoken():
+                return self._open
             with suppress(Exception):
                 self._open.execute("SELECT 1")
                 return self._open
@@ -223,13 +226,13 @@ class PostgresStore:
         self._open = None
 
 
-def _readable(file: int) -> bool:
-    """Whether the server has said something, such as that it ends the connection."""
+def _listening(file: int) -> Callable[[], bool]:
+    """Ask whether the server has said something, such as that it ends the connection."""
     if hasattr(select, "poll"):
         poll = select.poll()
         poll.register(file, select.POLLIN)
-        return bool(poll.poll(0))
-    return bool(select.select([file], [], [], 0)[0])
+        return lambda: bool(poll.poll(0))
+    return lambda: bool(select.select([file], [], [], 0)[0])
 
 
 def _holder(db: Any) -> str:
@@ -313,7 +316,8 @@ class Transaction:
 
         :returns: the number of the line, or none
         """
-        written = self.all(_CHARGE, seen, name, kind, price.main, price.delta, now(), detail)
+        asked = seen, name, kind, *price, now(), detail
+        written = self._db.execute(_translated(_CHARGE), asked).fetchall()
         for line in written:
             self.generation, self.link = line
         return self.generation if written else None

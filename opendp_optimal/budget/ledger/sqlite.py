@@ -25,6 +25,9 @@ __all__ = ["SqliteStore"]
 
 APPLICATION = 0x0DB0D9E7
 """Marks the file as a ledger, for ``file`` and for us."""
+PAGE = 1024
+"""Bytes of a page: a charge writes two of them, a line of the log is some 200 bytes."""
+_NOW = LOCK_EX | LOCK_NB
 _NOTE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 LOOK_AGAIN = 0.1
 """Seconds until the ledger's names are looked up again: a file that is replaced is noticed then, at
@@ -129,23 +132,23 @@ class SqliteStore:
         self._take_turn(self._beside)
         with _opening:
             self._open = self._connected()
-        self._cursor = self._open.cursor()
+        self._change = Transaction(self._open)
         self._files, self._looked = [*map(identity, self._names)], -math.inf
 
     def _take_turn(self, beside: int, *, wait: bool = True) -> None:
         """Wait until nobody else writes, opens or closes the ledger."""
         try:
-            flock(beside, LOCK_EX | LOCK_NB)
+            flock(beside, _NOW)
         except BlockingIOError:
             if wait:
                 self._wait_for_turn(beside)
 
     def _wait_for_turn(self, beside: int) -> None:
-        end, pause = time.monotonic() + self.timeout, 0.0002
+        end, pause = time.monotonic() + self.timeout, 0.001
         while True:
             time.sleep(pause)
             try:
-                return flock(beside, LOCK_EX | LOCK_NB)
+                return flock(beside, _NOW)
             except BlockingIOError:
                 if time.monotonic() > end:
                     raise self._in_use("nothing was charged") from None
@@ -162,6 +165,7 @@ class SqliteStore:
             empty = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if mark not in (0, APPLICATION) or (mark == 0 and not empty):
                 raise ValueError(f"address ({self.address!r}) must be a ledger, not another file")
+            db.execute(f"PRAGMA page_size = {PAGE}")  # of a file that is made now
             if db.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
                 raise LedgerError(f"{self.address}: the file system does not support SQLite's log")
             if mark == 0:
@@ -190,16 +194,19 @@ class SqliteStore:
         """
         failure: Exception | None = None
         with self._lock:
-            db, beside = self._open or self._connection(), self._beside
-            change = Transaction(db, self._cursor)
+            if self._open is None:
+                self._connection()
+            beside, change = self._beside, self._change
             try:
-                self._begin(change, write, made)
+                noted = self._begin(change, write=write)
+                if made:
+                    self._find_head(change, noted, write=write)
                 yield change
                 self._commit(change)
             except sqlite3.Error as error:
                 failure = self._undone(change, error)
             except BaseException:
-                self._undo(db)
+                self._undo(change)
                 raise
             finally:
                 flock(beside, LOCK_UN)
@@ -211,65 +218,75 @@ class SqliteStore:
         # As above, without the price of a generator.
         failure: Exception
         with self._lock:
-            db, beside = self._open or self._connection(), self._beside
-            change = Transaction(db, self._cursor)
+            if self._open is None:
+                self._connection()
+            beside, change = self._beside, self._change
             try:
-                self._begin(change, True, True)
-                number = change.charge(name, kind, price, detail)
+                noted, number = self._begin(change, write=True), None
+                if noted == change.generation:  # most likely nobody else was here meanwhile
+                    number = change.charge(name, kind, price, detail)
+                if number is None:
+                    self._find_head(change, noted, write=True)
+                    number = change.charge(name, kind, price, detail)
                 self._commit(change)
                 return number
             except sqlite3.Error as error:
                 failure = self._undone(change, error)
             except BaseException:
-                self._undo(db)
+                self._undo(change)
                 raise
             finally:
                 flock(beside, LOCK_UN)
         raise failure from None
 
-    def _begin(self, change: Transaction, write: bool, made: bool) -> None:
-        """Begin a transaction on the file that has the ledger's name, which is no old copy."""
+    def _begin(self, change: Transaction, *, write: bool) -> int:
+        """Begin a transaction on the file that has the ledger's name; return what was noted."""
+        change.told = "nothing was charged"
         if write:
-            self._take_turn(self._beside)
+            try:
+                flock(self._beside, _NOW)
+            except BlockingIOError:
+                self._wait_for_turn(self._beside)
         if (moment := time.monotonic()) > self._looked + LOOK_AGAIN:
             if [*map(identity, self._names)] != self._files:
                 raise self._replaced()
             self._looked = moment
-        noted = self._noted()  # before a look begins: others go on
-        change.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-        if made:
-            generation = change.find_head()
-            if write and noted < generation:
-                self._note(generation, "nothing was charged")
-            if generation < noted or generation < self.seen:
-                refuse_old(self.address, generation, max(self.seen, noted))
-
-    def _commit(self, change: Transaction) -> None:
-        change.told = "nothing is released, what was being charged may have been"
-        change.execute("COMMIT")
-        if change.generation > self.seen:
-            self.seen = change.generation
-            if change.begun < change.generation:
-                self._note(change.generation, change.told)
-
-    def _undone(self, change: Transaction, error: sqlite3.Error) -> Exception:
-        self._undo(change.db)
-        return self._failure(error, change.told)
-
-    @staticmethod
-    def _undo(db: sqlite3.Connection) -> None:
-        with suppress(sqlite3.Error):
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-
-    def _noted(self) -> int:
-        """The generation that was noted beside the file."""
         try:
-            return int(os.pread(self._beside, 100, 0) or b"0")
+            noted = int(os.pread(self._beside, 100, 0) or b"0")  # before a look: others go on
         except (ValueError, OSError):
             raise LedgerError(
                 f"{self.address}-generation must hold a number: it is damaged"
             ) from None
+        change.begun = change.generation
+        change.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        return noted
+
+    def _find_head(self, change: Transaction, noted: int, *, write: bool) -> None:
+        """Find the last line of the log; an older copy is refused."""
+        generation = change.find_head()
+        if write and noted < generation:
+            self._note(generation, "nothing was charged")
+        if generation < noted or generation < self.seen:
+            refuse_old(self.address, generation, max(self.seen, noted))
+
+    def _commit(self, change: Transaction) -> None:
+        change.told = "nothing is released, what was being charged may have been"
+        change.execute("COMMIT")
+        if (generation := change.generation) > self.seen:
+            self.seen = generation
+            if change.begun < generation:
+                self._note(generation, change.told)
+
+    def _undone(self, change: Transaction, error: sqlite3.Error) -> Exception:
+        self._undo(change)
+        return self._failure(error, change.told)
+
+    @staticmethod
+    def _undo(change: Transaction) -> None:
+        change.forget()
+        with suppress(sqlite3.Error):
+            if change.db.in_transaction:
+                change.db.execute("ROLLBACK")
 
     def _note(self, generation: int, told: str) -> None:
         """Note a generation beside the file, in one's turn."""

@@ -144,7 +144,7 @@ class GroupQuantiles:
         found = []
         for at in range(groups):
             mine = order[ends[at] : ends[at + 1]]
-            told = self.design.release(self.line, np.repeat(cells[mine], counts[mine]))
+            told = self.design.release(self.line, cells[mine], counts[mine])
             sides = told.values, told.low, told.high
             found.append([side[j] for _, j in self.shown for side in sides])
         kind = pl.Int64 if self.line.whole else pl.Float64

@@ -7,6 +7,7 @@ import numpy as np
 from opendp_optimal.certify.decay import Decay
 from opendp_optimal.certify.radial import Staircase
 from opendp_optimal.certify.radial_bound import RadialPrices
+from opendp_optimal.certify.radial_smooth import SmoothPrices
 from opendp_optimal.certify.steps import Steps
 from opendp_optimal.losses.base import Loss
 from opendp_optimal.problem.radial import RadialProblem
@@ -14,13 +15,15 @@ from opendp_optimal.table.files.container import Arrays, Header, Kind
 from opendp_optimal.table.radial import RadialTable
 
 _VERSIONS = (1, 2)
-"""Version 2 is a table of steps."""
+"""Version 2 has steps, or prices of two events or without corners."""
 
 
 def _parts(table: RadialTable) -> tuple[Header, Arrays]:
-    law = table.law
+    law, prices = table.law, table.prices
+    smooth = isinstance(prices, SmoothPrices)
+    further = isinstance(prices, RadialPrices) and prices.further is not None
     header: Header = {
-        "version": _VERSIONS[isinstance(law, Steps)],
+        "version": _VERSIONS[isinstance(law, Steps) or smooth or further],
         "problem": table.problem.describe(),
         "upper": table.upper.hex(),
         "lower": table.lower.hex(),
@@ -35,9 +38,16 @@ def _parts(table: RadialTable) -> tuple[Header, Arrays]:
         arrays = {"weights": law.weights, "balls": law.radii}
     else:
         header["decay"] = {"c": law.c.hex(), "k": law.k.hex(), "fine": law.fine}
-    if table.prices is not None:
-        header["prices"] = {"price": table.prices.price.hex(), "width": table.prices.width}
-        arrays["radii"] = table.prices.radii
+    if isinstance(prices, SmoothPrices):
+        header["smooth"] = {"price": prices.price.hex()}
+        arrays.update(places=prices.places, radii=prices.radii, slopes=prices.slopes)
+    elif prices is not None:
+        header["prices"] = {"price": prices.price.hex(), "width": prices.width}
+        arrays["radii"] = prices.radii
+        if (more := prices.further) is not None:
+            about = {"price": more.price.hex(), "width": more.width, "length": more.length}
+            header["further"] = about
+            arrays["further"] = more.radii
     return header, arrays
 
 
@@ -51,12 +61,23 @@ def _build(header: Header, arrays: Arrays, loss: Loss | None) -> RadialTable:
     else:
         given = header["decay"]
         law = Decay(float.fromhex(given["c"]), float.fromhex(given["k"]), given["fine"])
-    prices = None
-    if "prices" in header:
-        given = header["prices"]
-        prices = RadialPrices(float.fromhex(given["price"]), given["width"], arrays["radii"])
     upper, lower = float.fromhex(header["upper"]), float.fromhex(header["lower"])
-    return RadialTable(problem, law, upper, lower, prices)
+    return RadialTable(problem, law, upper, lower, _prices(header, arrays))
+
+
+def _prices(header: Header, arrays: Arrays) -> RadialPrices | SmoothPrices | None:
+    if "smooth" in header:
+        price = float.fromhex(header["smooth"]["price"])
+        return SmoothPrices(price, arrays["places"], arrays["radii"], arrays["slopes"])
+    if "prices" not in header:
+        return None
+    given, further = header["prices"], None
+    if "further" in header:
+        more = header["further"]
+        price = float.fromhex(more["price"])
+        further = RadialPrices(price, more["width"], arrays["further"], more["length"])
+    price = float.fromhex(given["price"])
+    return RadialPrices(price, given["width"], arrays["radii"], further=further)
 
 
 KIND: Kind[RadialTable] = Kind(

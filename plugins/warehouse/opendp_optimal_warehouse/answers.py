@@ -141,7 +141,7 @@ def _quantiles(cut: Cut, design: Any, histogram: Any, groups: Any) -> list[Any]:
     for at, (start, end) in enumerate(zip(starts, ends, strict=True)):
         mine = order[start:end]
         cells = 2 * bins[mine] + 1  # at the candidate, not between two
-        answer = design.release(line, np.repeat(cells, numbers[mine]))
+        answer = design.release(line, cells, numbers[mine])
         told[at] = np.clip(np.array([answer.values, answer.low, answer.high]).T, *cut.bounds)
     found = []
     for at, p in enumerate(cut.wanted):

@@ -209,6 +209,23 @@ def test_whatever_is_released_can_be_stored(ledger, context, asked):
     assert ledger.remaining("census")[0] == 1.5
 
 
+def test_secret_keys_are_stored(ledger):
+    """Which keys there are is drawn once, whatever the data are when it is asked again."""
+    ledger.create("words", epsilon=1.0, delta=1e-6)
+    texts = dp.vector_domain(dp.atom_domain(T=str))
+    first, second = (
+        ledger.context("words", data=data, privacy_unit=ONE, domain=texts)
+        .query(epsilon=0.5, delta=2.0**-24, request="key")
+        .count_by()
+        .optimal_threshold()
+        .release()
+        for data in (["the"] * 500 + ["été"] * 400, ["other"] * 500)
+    )
+    assert set(first) == {"the", "été"}
+    assert first == second
+    assert ledger.remaining("words")[0] == 0.5
+
+
 @pytest.mark.parametrize("limit", [{"epsilon": 1.0, "delta": 1e-6}, {"rho": 1.0}])
 def test_optimal_tables_are_stored(ledger, limit):
     """Keys that are made anew are the same keys: Polars numbers its plans in passing."""

@@ -180,7 +180,8 @@ class Posterior:
         """Where each cell lies with a chance of at least ``level``: the ends, both included.
 
         Discrete values cannot always be cut at ``level``: :meth:`claimed` says what the intervals
-        hold on average.
+        hold on average. Where the noise of all cells comes from one vector, that is an average
+        over releases, and there is a warning: in one release many may miss together.
 
         :param level: in (0, 1)
         :param shortest: the narrowest interval instead of the one with equal tails
@@ -188,7 +189,8 @@ class Posterior:
         if self.observed.together:
             warnings.warn(
                 "the noise of these cells comes from one vector and depends on each other: "
-                "intervals that miss, miss together",
+                "intervals hold what they claim on average over releases, but in one release "
+                "those that miss, miss together",
                 PosteriorWarning,
                 stacklevel=2,
             )

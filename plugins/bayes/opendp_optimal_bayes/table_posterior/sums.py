@@ -122,9 +122,10 @@ def add_up(
     noise keeps releases within bounds, the raw sum is biased: there the posterior sum stays.
 
     Cells that were chosen by looking have the posterior sum. If they are the largest, or the
-    smallest, the noise that was looked for can be estimated without a prior: where the posterior
-    sum is further from what that leaves than chance explains, the estimate moves there. What is
-    left between them counts as a deviation.
+    smallest, the noise that was looked for can be estimated without a prior. What that leaves
+    takes the place of the raw sum, and the squared bias is what is seen in this sum itself: the
+    squared difference beyond the variance that explains it. What is left of the difference counts
+    in the deviation, which is never said to be below that of the sum without a prior.
 
     :param observed: what was released
     :param means: of the posteriors
@@ -146,11 +147,10 @@ def add_up(
         looked_for = chosen_noise(observed, cells)
         if looked_for is None:
             return Sum(believed, math.sqrt(spread), raw, exact)
-        # What the posterior leaves of the noise that was looked for is seen where it is large.
         away, doubt = raw - looked_for[0] - believed, (exact + looked_for[1]) ** 2
-        too_much = max(away**2 - CAUTION**2 * doubt, 0.0)
-        weight = too_much / (too_much + doubt) if too_much else 0.0
-        spread = max(spread, weight * doubt) + ((1.0 - weight) * away) ** 2
+        excess = max(away**2 - doubt, 0.0)
+        weight = excess / (excess + doubt) if excess else 0.0
+        spread = max(spread, doubt) + ((1.0 - weight) * away) ** 2
         return Sum(believed + weight * away, math.sqrt(spread), raw, exact)
     if math.isinf(bias):
         return Sum(raw, exact, raw, exact)

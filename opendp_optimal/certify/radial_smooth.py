@@ -1,0 +1,224 @@
+"""The bound of :mod:`~opendp_optimal.certify.radial_bound` where noise is long: T without corners.
+
+Let r = R(s) for an increasing function R with R(0) = 0, and T take R(s) to R(s + 1): then S takes
+it to R(s - 1). R is a cubic between knots, given by its values and slopes there, so that a hundred
+knots serve a thousand steps or a million. Nothing is priced beyond R(end - 1), end the last knot.
+
+D is one smooth function of s wherever s, s + 1 and s - 1 do not pass a knot. It is a Taylor
+polynomial there, whose last coefficient is taken over all of the piece, in balls of Arb.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from fractions import Fraction
+from heapq import heapify, heappush, heapreplace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from flint import arb, arb_poly, arb_series
+
+from opendp_optimal.arrays import Frozen, Integers
+from opendp_optimal.certify.balls import ball, down, precision
+from opendp_optimal.certify.radial_bound import KNOT, MOST_COORDINATES, Sphere
+from opendp_optimal.errors import CertificateError
+
+__all__ = ["STEP", "SmoothPrices", "smooth_bound_down"]
+
+STEP = 1 << 30
+"""Places of knots are multiples of a step of T over this."""
+_MOST_KNOTS = 1 << 10
+_LARGEST = 1 << 61
+_ORDER = 8
+"""Of the Taylor polynomials."""
+_HALVES = 120
+"""So many times the worst piece is halved."""
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothPrices(Frozen):
+    """What proves a bound: a price, and R at knots.
+
+    :param price: of the event, at least 0
+    :param places: the knots, 0 first; multiples of 1 / STEP
+    :param radii: R there, 0 first; multiples of 1 / KNOT
+    :param slopes: of R there, positive; multiples of 1 / KNOT
+    """
+
+    price: float
+    places: Integers
+    radii: Integers
+    slopes: Integers
+
+    def __eq__(self, other: object) -> bool:
+        """Equal content."""
+        return isinstance(other, SmoothPrices) and self._key == other._key
+
+    def __hash__(self) -> int:
+        """By content."""
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return self.price, *(a.tobytes() for a in (self.places, self.radii, self.slopes))
+
+
+def smooth_bound_down(prices: SmoothPrices, size: int, epsilon: float, delta: float) -> Fraction:
+    """A number that the mean square of the length of no private noise is below.
+
+    :param prices: a price and R
+    :param size: of the vectors, at least 2
+    :param epsilon: privacy loss between vectors 1 apart in the l2 norm
+    :param delta: probability of a larger loss
+    :raises CertificateError: if the prices are none
+    """
+    _check(prices, size)
+    with precision():
+        course = _Course(Sphere(size), prices, ball(prices.price), ball(epsilon).exp())
+        end = course.end
+        ends = {p + moved for p in course.places for moved in (-STEP, 0, STEP)}
+        # Near 0 D falls like 1 / r.
+        ends |= {STEP << 2 * k for k in range(16) if STEP << 2 * k < course.places[1]}
+        cuts = sorted(p for p in ends if 0 <= p <= end)
+        pieces = [(course.below(a, b), a, b) for a, b in pairwise(map(Fraction, cuts))]
+        beyond = course.beyond()
+        heapify(pieces)
+        for _ in range(_HALVES):
+            found, a, b = pieces[0]
+            if found >= beyond:
+                break
+            middle = (a + b) / 2
+            heapreplace(pieces, (course.below(a, middle), a, middle))
+            heappush(pieces, (course.below(middle, b), middle, b))
+        return min(beyond, pieces[0][0]) - Fraction(prices.price) * Fraction(delta)
+
+
+def _check(prices: SmoothPrices, size: int) -> None:
+    arrays = (prices.places, prices.radii, prices.slopes)
+    listed = all(
+        isinstance(a, np.ndarray)
+        and a.dtype == np.int64
+        and a.ndim == 1
+        and len(a) == len(arrays[0])
+        for a in arrays
+    )
+    if type(prices.price) is not float or not listed:
+        raise CertificateError("prices are not a float and integers")
+    if not 0 <= prices.price < 1e30 or not 2 <= size <= MOST_COORDINATES:
+        raise CertificateError("a price or the length of vectors is out of range")
+    if not 2 <= len(arrays[0]) <= _MOST_KNOTS:
+        raise CertificateError("there are too few or too many knots")
+    places, radii, slopes = (array.tolist() for array in arrays)
+    if places[0] != 0 or radii[0] != 0 or max(places[-1], radii[-1], *slopes) > _LARGEST:
+        raise CertificateError("the knots do not begin at 0, or go too far")
+    if places[-1] < 2 * STEP:
+        raise CertificateError("the knots are for less than two steps")
+    for (p, q), (low, high), (one, other) in zip(
+        pairwise(places), pairwise(radii), pairwise(slopes), strict=True
+    ):
+        # A cubic rises throughout if it rises at both ends, by at most three times its mean slope.
+        steepest = 3 * Fraction(high - low, 1) * STEP
+        if not (q > p and min(one, other) > 0 and max(one, other) * (q - p) <= steepest):
+            raise CertificateError("R does not increase")
+
+
+class _Course:
+    """D along s, in units of 1 / STEP."""
+
+    def __init__(self, sphere: Sphere, prices: SmoothPrices, price: arb, odds: arb) -> None:
+        self.sphere, self.price, self.back = sphere, price, price * odds
+        self.places = prices.places.tolist()
+        self.end = self.places[-1]
+        self.cubics = []
+        values = zip(
+            pairwise(self.places),
+            pairwise(prices.radii.tolist()),
+            pairwise(prices.slopes.tolist()),
+            strict=True,
+        )
+        for (p, q), (low, high), (one, other) in values:
+            h, rise = Fraction(q - p, STEP), Fraction(high - low, KNOT)
+            first, last = Fraction(one, KNOT), Fraction(other, KNOT)
+            square = (3 * rise / h - 2 * first - last) / h
+            cube = (first + last - 2 * rise / h) / h**2
+            self.cubics.append(
+                arb_poly([ball(x) for x in (Fraction(low, KNOT), first, square, cube)])
+            )
+
+    def beyond(self) -> Fraction:
+        """A number below D beyond the last knot: less and less comes from below."""
+        r, source = (self._around(Fraction(s), Fraction(s))(0) for s in (self.end, self.end - STEP))
+        cut = (r * r + 1 - source * source) / (2 * r)
+        # P(r' < S) falls with r where r^2 + S^2 > 1.
+        if not r * r + source * source > 1:
+            return Fraction(0)
+        return down(r * r - self.back * self.sphere.below(-cut))
+
+    def _around(self, place: Fraction, within: Fraction) -> arb_poly:
+        """R as a polynomial about a place, on the piece that another place is within."""
+        i = min(bisect_right(self.places, within), len(self.places) - 1) - 1
+        return self.cubics[i](arb_poly([ball((place - self.places[i]) / STEP), 1]))
+
+    def below(self, low: Fraction, high: Fraction) -> Fraction:
+        """A number below D from one place to another, where R is smooth three times."""
+        middle = (low + high) / 2
+        half = ball((high - low) / 2 / STEP)
+        whole = arb(0).union(half).union(-half)
+        r = self._around(middle, middle)
+        out = into = None
+        if high <= self.end - STEP:
+            out = self._around(middle + STEP, middle + STEP) - r
+        if low >= STEP:
+            into = r - self._around(middle - STEP, middle - STEP)
+        exact, over = self._series(r, out, into, arb(0)), self._series(r, out, into, whole)
+        if exact is None or over is None:
+            return self._ends(r, out, into, whole)
+        found = exact[0] - sum(abs(exact[k]) * half**k for k in range(1, _ORDER))
+        found -= abs(over[_ORDER]) * half**_ORDER
+        return down(found) if found.is_finite() else self._ends(r, out, into, whole)
+
+    def _series(
+        self, r: arb_poly, out: arb_poly | None, into: arb_poly | None, at: arb
+    ) -> arb_series | None:
+        """The Taylor series of D at a place; None if it has none."""
+        moved = arb_poly([at, 1])
+        radius = _series(r(moved))
+        if not radius[0] > 0:
+            return None
+        value = radius * radius
+        for apart, sign, cost in ((out, 1, self.price), (into, -1, self.back)):
+            if apart is None:
+                continue
+            t = _series(apart(moved))
+            place = (1 - t * t) / (2 * radius) * sign - t
+            if not (place[0] > -1 and place[0] < 1):
+                return None
+            value += sign * cost * self.sphere.series(place)
+        if value.prec <= _ORDER:
+            raise CertificateError("a Taylor series is cut off")
+        return value
+
+    def _ends(
+        self, r: arb_poly, out: arb_poly | None, into: arb_poly | None, whole: arb
+    ) -> Fraction:
+        """The same with chances at their worst."""
+        radius = r(whole)
+        near, far = radius.lower().max(0), radius.upper()
+        worst = near * near
+        for apart, sign, cost in ((out, 1, self.price), (into, -1, self.back)):
+            if apart is None:
+                continue
+            t = apart(whole)
+            rest = (1 - t * t).lower()
+            if rest < 0 and not near > 0:
+                place = -arb(sign)  # nothing is known of the chance
+            else:
+                place = rest / (2 * (near if rest < 0 else far)) * sign - t
+            worst += sign * cost * self.sphere.below(place.lower() if sign > 0 else place.upper())
+        return down(worst)
+
+
+def _series(polynomial: arb_poly) -> arb_series:
+    return arb_series(polynomial, prec=_ORDER + 1)

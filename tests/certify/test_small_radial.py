@@ -1,0 +1,261 @@
+"""Staircases, decays and keys: refusals, and what is proved against sums and integrals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import integrate
+
+from opendp_optimal.certify import keys
+from opendp_optimal.certify.decay import Decay, decay_delta_up, decay_loss_up, prove_decay
+from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.certify.radial import (
+    MOST_SIZE,
+    Staircase,
+    factor,
+    prove_staircase,
+    staircase_loss_up,
+)
+from opendp_optimal.errors import CertificateError
+
+
+def staircase(weights, tail, again, first=3, step=8, start=1):
+    weights = np.array(weights, np.int64)
+    weights[0] += TOTAL - tail - int(weights.sum())
+    return Staircase(first, step, start, weights, tail, again)
+
+
+LAWS = [
+    staircase([0, TOTAL // 4, TOTAL // 8], TOTAL // 4, TOTAL // 2),  # the first step is steepest
+    staircase([0, TOTAL // 2 - TOTAL // 8], TOTAL // 8, TOTAL // 2),  # the step into the tail
+    staircase([0, TOTAL // 3], TOTAL // 2, TOTAL // 16, start=4),  # the tail
+]
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_staircases_to_the_last_digit(law, size):
+    radii = [law.first + (law.start + j) * law.step for j in range(400)]
+    again = law.again / TOTAL
+    weights = [*law.weights.tolist(), *(law.tail * (1 - again) * again**j for j in range(5))]
+    falls = [
+        math.log(a / b) + size * math.log(s / r)
+        for a, b, r, s in zip(weights, weights[1:], radii, radii[1:], strict=False)
+    ]
+    epsilon = max(*falls, 1e-9)
+    prove_staircase(law, size, epsilon * (1 + 1e-12))
+    if max(falls) > 0:
+        with pytest.raises(CertificateError, match="falls by more"):
+            prove_staircase(law, size, epsilon * (1 - 1e-12))
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_losses_of_staircases_are_sums(law):
+    again = law.again / TOTAL
+    chances = [w / TOTAL for w in law.weights.tolist()]
+    chances += [law.tail / TOTAL * (1 - again) * again**j for j in range(200)]
+    radii = [law.first + (law.start + j) * law.step for j in range(len(chances))]
+    for power in (1, 2):
+        for norm, size in (("l1", 4), ("l2", 3), ("linf", 5)):
+            mean = sum(p * (r / law.step) ** power for p, r in zip(chances, radii, strict=True))
+            exact = mean * size / (size + power) * float(factor(norm, size, power))
+            found = float(staircase_loss_up(law, norm, size, power, whole=False))
+            # Each coordinate may move by a grid step, of which 1024 make a lattice unit.
+            move = size / (law.step * 1024)
+            more = move if power == 1 else 2 * math.sqrt(exact * size) / (law.step * 1024) + move**2
+            assert exact * (1 - 1e-12) <= found <= (exact + more) * (1 + 1e-12)
+        found = float(staircase_loss_up(law, "linf", 2, power, whole=True))
+        halves = [(r - 1) // 2 for r in radii]
+        each = [sum(abs(z) ** power for z in range(-t, t + 1)) / (2 * t + 1) for t in halves]
+        exact = 2 * sum(p * e for p, e in zip(chances, each, strict=True))
+        assert exact <= found * (1 + 1e-12)
+        assert found <= exact * (1 + 1e-9 if power == 2 else 1.02)
+
+
+def test_lengths_of_coordinates():
+    for size in (1, 2, 3, 9):
+        assert float(factor("l1", size, 1)) == 1
+        assert float(factor("l1", size, 2)) == pytest.approx(2 / (size + 1))
+        # One coordinate of a cube's surface is at the end, the others are uniform.
+        assert float(factor("linf", size, 1)) == pytest.approx(1 + (size - 1) / 2)
+        assert float(factor("linf", size, 2)) == pytest.approx(1 + (size - 1) / 3)
+        mean = math.gamma(size / 2) / math.gamma((size + 1) / 2) / math.sqrt(math.pi)
+        assert float(factor("l2", size, 1)) == pytest.approx(size * mean)
+        assert float(factor("l2", size, 2)) == 1
+
+
+def test_staircases_that_are_none():
+    law = LAWS[0]
+    prove_staircase(law, 1, 9.0)
+    zero, minus = law.weights.copy(), law.weights.copy()
+    zero[0] += zero[1]
+    zero[1] = 0
+    minus[0] += minus[1] + 1
+    minus[1] = -1
+    for change in (
+        {"weights": zero}, {"weights": minus}, {"weights": law.weights.astype(np.int32)},
+        {"weights": law.weights[None]}, {"weights": law.weights[:0]},
+        {"first": 0}, {"first": 9}, {"first": 3.0}, {"step": 1 << 40}, {"step": 8.0},
+        {"start": -1}, {"start": (1 << 40) + 1}, {"start": 1.0}, {"tail": law.tail + 1},
+        {"tail": float(law.tail)}, {"again": 0}, {"again": TOTAL}, {"again": 0.5},
+    ):  # fmt: skip
+        with pytest.raises(CertificateError):
+            prove_staircase(replace(law, **change), 1, 40.0)
+    for size in (0, MOST_SIZE + 1, 1.0):
+        with pytest.raises(CertificateError):
+            prove_staircase(law, size, 40.0)
+    assert law == replace(law)
+    assert hash(law) == hash(replace(law))
+    assert law != replace(law, again=law.again + 1)
+    assert law != 3
+
+
+# --- decays ---------------------------------------------------------------------------------------
+
+
+def plain_delta(c, k, size, epsilon):
+    """The delta of exp(-c r - k r^2): over the radius, and the angle to the move."""
+    nodes, shares = np.polynomial.legendre.leggauss(60)
+    whole = integrate.quad(lambda r: r ** (size - 1) * math.exp(-c * r - k * r * r), 0, 90)[0]
+    sphere = math.gamma(size / 2) / math.gamma((size - 1) / 2) / math.sqrt(math.pi)
+    panels = np.linspace(0, 60, 601)
+    r = (panels[:-1, None] + (nodes + 1) / 20).ravel()
+    rs = np.tile(shares / 20, 600)
+    # Where the other density is e^epsilon times lower: from there on to the far side.
+    least = c * r + k * r * r + epsilon
+    far = least / c if k == 0 else (np.sqrt(c * c + 4 * k * least) - c) / (2 * k)
+    cosine = np.clip((r * r + 1 - far * far) / (2 * r), -1, 1)
+    begin = np.arccos(cosine)
+    angle = begin[:, None] + (math.pi - begin)[:, None] * (nodes + 1) / 2
+    other = np.sqrt(np.maximum(r[:, None] ** 2 + 1 - 2 * r[:, None] * np.cos(angle), 0))
+    mine = np.exp(-c * r - k * r * r)[:, None]
+    short = mine - math.exp(epsilon) * np.exp(-c * other - k * other**2)
+    inner = (short * np.sin(angle) ** (size - 2) * shares).sum(1) * (math.pi - begin) / 2
+    return float((inner * r ** (size - 1) * rs).sum() * sphere / whole)
+
+
+@pytest.mark.parametrize(
+    ("c", "k", "size", "epsilon"),
+    [(1.3, 0.0, 3, 1.0), (1.1, 0.02, 4, 1.0), (0.4, 0.2, 2, 0.5), (2.2, 0.1, 5, 2.0)],
+)
+def test_delta_of_a_decay_is_its_integral(c, k, size, epsilon):
+    found = float(decay_delta_up(Decay(c, k, 1 << 30), size, epsilon))
+    exact = plain_delta(c, k, size, epsilon)
+    assert exact * (1 - 1e-6) <= found <= exact * (1.012 if k else 1 + 1e-6)
+
+
+@pytest.mark.parametrize(("c", "k", "size"), [(1.3, 0.0, 1), (0.7, 0.05, 3), (0.0, 2.0, 4)])
+@pytest.mark.parametrize("power", [1, 2])
+def test_losses_of_decays_are_integrals(c, k, size, power):
+    def mass(more):
+        at = lambda r: r ** (size - 1 + more) * math.exp(-c * r - k * r * r)  # noqa: E731
+        return integrate.quad(at, 0, 4)[0] + integrate.quad(at, 4, 80)[0]
+
+    for norm in ("l1", "l2", "linf"):
+        exact = mass(power) / mass(0) * float(factor(norm, size, power))
+        found = float(decay_loss_up(Decay(c, k, 1 << 34), norm, size, power))
+        assert exact * (1 - 1e-8) <= found <= exact * (1 + 1e-7)
+
+
+def test_decays_that_are_none():
+    good = Decay(1.0, 0.1, 1 << 20)
+    for law in (
+        replace(good, c=1), replace(good, k=1), replace(good, fine=1e6), replace(good, c=-0.1),
+        replace(good, k=-0.1), replace(good, c=1e6), replace(good, k=1e12),
+        replace(good, c=0.0, k=0.0), replace(good, fine=255), replace(good, fine=1 << 40),
+    ):  # fmt: skip
+        with pytest.raises(CertificateError, match="decay"):
+            decay_delta_up(law, 3, 1.0)
+        with pytest.raises(CertificateError, match="decay"):
+            decay_loss_up(law, "l2", 3, 1)
+    for size in (0, MOST_SIZE + 1, 1):
+        with pytest.raises(CertificateError, match="length"):
+            decay_delta_up(good, size, 1.0)
+    for epsilon in (0.0, 64.0):
+        with pytest.raises(CertificateError, match="epsilon"):
+            decay_delta_up(good, 3, epsilon)
+    with pytest.raises(CertificateError, match="coarse"):
+        decay_delta_up(Decay(200.0, 0.1, 256), 3, 0.5)
+    spent = decay_delta_up(good, 3, 1.0)
+    prove_decay(good, 3, 1.0, float(spent) * (1 + 1e-12))
+    with pytest.raises(CertificateError, match="spends more"):
+        prove_decay(good, 3, 1.0, float(spent) * (1 - 1e-12))
+    prove_decay(Decay(1.0, 0.0, 256), 3, 1.0, 0.0)
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+def key_case():
+    """Noise -2..2, threshold 4, a move of 1; nothing is held back beyond what noise decides."""
+    weights = np.array([1, 2, 2, 2, 1], np.int64) * (TOTAL // 8)
+    count = keys.rows(weights, 4, 1)
+    below = keys.below_threshold(weights, 4, count)
+    nothing = below.copy()
+    nothing[0] = TOTAL
+    return weights, nothing, below
+
+
+def test_what_noise_has_below_the_threshold():
+    weights, _, below = key_case()
+    at = dict(zip(range(-2, 3), weights.tolist(), strict=True))
+    expected = [sum(w for z, w in at.items() if n + z < 4) for n in range(len(below))]
+    assert below.tolist() == expected
+    assert len(below) == 4 + 2 + 1 + 1
+    assert below[-2] == 0
+
+
+def plain_keys(nothing, rescued, move, epsilon):
+    low = math.exp(epsilon)
+    return max(
+        max(0, rescued[n] - low * rescued[m]) + max(0, nothing[n] - low * nothing[m])
+        for n in range(1, len(nothing))
+        for m in range(1, len(nothing))
+        if 0 < abs(n - m) <= move and (rescued[n] or rescued[m])
+    )
+
+
+@pytest.mark.parametrize("move", [1, 2, 3])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_shortfalls_of_keys_by_enumeration(move, epsilon):
+    rng = np.random.default_rng(move)
+    for _ in range(20):
+        held, rescued = rng.integers(0, 1 << 60, (2, 8))
+        rescued[rng.integers(0, 8, 4)] = 0
+        if not rescued[1:].any():
+            continue
+        found = keys._shortfall(held[1:], rescued[1:], move, epsilon)
+        exact = plain_keys(held.tolist(), rescued.tolist(), move, epsilon)
+        assert found == pytest.approx(exact, rel=1e-9)
+
+
+def test_keys_that_are_not_proved():
+    weights, nothing, _ = key_case()
+    asked = {"threshold": 4, "move": 1, "epsilon": 1.0, "delta": 0.125}
+    keys.prove_keys(weights, nothing, **asked)
+    for change in (
+        {"threshold": 0}, {"threshold": 4.0}, {"move": 0}, {"move": 1.0}, {"threshold": 3},
+        {"delta": 0.12}, {"epsilon": 0.5}, {"move": 2}, {"threshold": keys.MOST_COUNTS},
+    ):  # fmt: skip
+        with pytest.raises(CertificateError):
+            keys.prove_keys(weights, nothing, **{**asked, **change})
+    for wrong in (
+        nothing.tolist(), nothing.astype(float), nothing[None], nothing[:0],
+        np.append(nothing, 0), nothing[:1],
+    ):  # fmt: skip
+        with pytest.raises(CertificateError):
+            keys.prove_keys(weights, wrong, **asked)
+    for at, value in ((0, TOTAL - 1), (1, nothing[1] + 1), (3, nothing[3] + 1), (3, -1), (5, 0)):
+        changed = nothing.copy()
+        changed[at] = value
+        if at == 5:
+            changed[4:] = 0  # rescued always: counts beside it are told apart
+        with pytest.raises(CertificateError):
+            keys.prove_keys(weights, changed, **asked)
+    more = nothing.copy()
+    more[1] -= TOTAL // 8 + 1
+    with pytest.raises(CertificateError, match="too often"):
+        keys.prove_keys(weights, more, **asked)
