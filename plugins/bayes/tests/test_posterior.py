@@ -196,3 +196,14 @@ def test_a_total_that_is_hardly_measured_warns() -> None:
         with pytest.raises(PosteriorWarning, match="deviations of its noise"):
             posterior(noisy(np.zeros((30, 30), dtype=int), 0.1), known.Geometric(0.1))
         posterior(RELEASED, known.Geometric(0.5))
+
+
+@pytest.mark.parametrize("name", ["mean", "median", "mode", "deviation", "released"])
+def test_nobody_writes_to_what_was_found(name: str) -> None:
+    given = RELEASED.copy()
+    found = posterior(given, known.Geometric(0.5))
+    before = found.sum([1, 2, 3])
+    with pytest.raises(ValueError, match="read-only"):
+        getattr(found, name)[...] = -1
+    given[...] = 7
+    assert found.sum([1, 2, 3]) == before

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.extend import Source, random_words, secure_bytes, share, whole
+from opendp_optimal.extend import Source, frozen_array, random_words, secure_bytes, share, whole
 from opendp_optimal_bayes.table_posterior.distribution import Distributions
 from opendp_optimal_bayes.table_posterior.levels import Levels, add_levels
 from opendp_optimal_bayes.table_posterior.observed import Observed
@@ -75,7 +75,8 @@ def _warn_of_medians() -> None:
 class Posterior:
     """What the true values of a released table are likely to be.
 
-    Arrays have the shape of the table. It is post-processing: it costs no privacy.
+    Arrays have the shape of the table, and nobody can write to them. It is post-processing: it
+    costs no privacy.
 
     :param observed: what was released
     :param distributions: the distinct posteriors
@@ -114,7 +115,7 @@ class Posterior:
     @property
     def released(self) -> Floats:
         """What was released; of several releases, their best average."""
-        return self.observed.raw.reshape(self.shape)
+        return frozen_array(self.observed.raw.reshape(self.shape))
 
     def _moved(self, points: NDArray[Any]) -> Floats:
         """The values of lattice points of each cell."""
@@ -129,13 +130,13 @@ class Posterior:
     @cached_property
     def mean(self) -> Floats:
         """The mean of each cell: the best guess for squared error, and the one to add up."""
-        return self._moved(self.distributions.moments[0][self.place])
+        return frozen_array(self._moved(self.distributions.moments[0][self.place]))
 
     @cached_property
     def deviation(self) -> Floats:
         """The standard deviation of each cell."""
         own = self.distributions.moments[1][self.place]
-        return np.asarray(self.observed.lattice.unit * own).reshape(self.shape)
+        return frozen_array((self.observed.lattice.unit * own).reshape(self.shape))
 
     @cached_property
     def _medians(self) -> Integers:
@@ -144,12 +145,12 @@ class Posterior:
     @cached_property
     def median(self) -> NDArray[Any]:
         """The median of each cell: the best guess for absolute error."""
-        return self._values(self._medians).view(Medians)
+        return frozen_array(self._values(self._medians)).view(Medians)
 
     @cached_property
     def mode(self) -> NDArray[Any]:
         """The likeliest value of each cell."""
-        return self._values(self.distributions.modes)
+        return frozen_array(self._values(self.distributions.modes))
 
     @cached_property
     def _found_ends(self) -> dict[tuple[float, bool], tuple[Integers, Integers]]:
