@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 
 from opendp_optimal import known
 from opendp_optimal.checks import finite, positive
+from opendp_optimal.errors import GapWarning
 from opendp_optimal.exact.halving import least
 from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
@@ -15,7 +17,6 @@ from opendp_optimal.search.noise import solve
 __all__ = ["epsilon_for"]
 
 _CLOSE = 1e-3
-_TRIES = 12
 _CANDIDATES = ("staircase", "laplace", "truncated_laplace", "tulap")
 
 
@@ -50,32 +51,39 @@ def epsilon_for(
     def about(epsilon: float) -> float:
         return min(known.expected_loss(name, epsilon, chance, parsed) for name in _CANDIDATES)
 
-    def reached(epsilon: float) -> float:
-        return solve(epsilon, chance, loss=parsed, gap=_CLOSE / 2).upper
-
     if about(MIN_EPSILON) <= wanted:
         return MIN_EPSILON
     guess = least(lambda e: about(e) <= wanted, MIN_EPSILON, MAX_EPSILON, close=1e-6)
-    high = _rounded(min(guess, MAX_EPSILON))
-    while reached(high) > wanted:
-        if high == MAX_EPSILON:
+    at = _rounded(min(guess, MAX_EPSILON))
+    # By which part the loss falls with a part of epsilon: so much wider may the gap be.
+    steep = max(1.0, math.log(about(at / 1.01) / about(at)) / math.log(1.01))
+
+    def reached(epsilon: float) -> float:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GapWarning)
+            return solve(epsilon, chance, loss=parsed, gap=_CLOSE / 2 * steep).upper
+
+    low, high, pace = 0.0, math.inf, 1.0
+    while True:
+        found = reached(at)
+        low, high = (low, at) if found <= wanted else (at, high)
+        if found > wanted and at == MAX_EPSILON:
             raise ValueError(
                 f"error ({error!r}) must be larger: no epsilon up to {MAX_EPSILON:g} reaches it at "
                 f"delta ({delta!r}) and sensitivity ({sensitivity!r})"
             )
-        high = min(MAX_EPSILON, _rounded(high * (1 + 2 * _CLOSE)))
-    if chance == 0:
-        return high  # the staircase is optimal (Geng, Viswanath 2014)
-    # Certified tables may reach it earlier than what is known in closed form.
-    low, step = high, 2 * _CLOSE
-    for _ in range(_TRIES):
-        low = max(MIN_EPSILON, _rounded(high * (1 - step)))
-        if low >= high or reached(low) > wanted:
-            break
-        high, step = low, 2 * step
-    while low < high and (middle := _rounded((low + high) / 2)) not in (low, high):
-        low, high = (low, middle) if reached(middle) <= wanted else (middle, high)
-    return high
+        # The staircase is optimal without a delta (Geng, Viswanath 2014).
+        if high <= max(MIN_EPSILON, low * (1 + _CLOSE)) or (chance == 0 and high < math.inf):
+            return high
+        aside = 1 - _CLOSE / 2 if found <= wanted else 1 + _CLOSE / 2
+        root = at * ((found / wanted) ** (1 / steep) * aside) ** pace
+        # What is known in closed form may be far above.
+        pace = 1.0 if low > 0 else 2 * pace
+        if not low < root < high:
+            root = math.sqrt(low * high) if low and high < math.inf else at * aside**4
+        at = min(MAX_EPSILON, max(MIN_EPSILON, _rounded(root)))
+        if at == high:
+            return high
 
 
 def _rounded(epsilon: float) -> float:

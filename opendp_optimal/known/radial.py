@@ -86,6 +86,10 @@ def staircase_moment(epsilon: float, size: int, power: int, gamma: float) -> flo
     return size / (size + power) * math.exp(mean(size + power) - mean(size))
 
 
+_SMOOTH = 4e-3
+"""Below this epsilon a staircase has the moments of exp(-epsilon r), to a part of epsilon^2."""
+
+
 @lru_cache(maxsize=512)
 def best_staircase(epsilon: float, size: int, power: int) -> tuple[float, float]:
     """The staircase of least E r^power: (the moment, gamma).
@@ -97,6 +101,8 @@ def best_staircase(epsilon: float, size: int, power: int) -> tuple[float, float]
     >>> round(best_staircase(1.0, 2, 2)[0], 3)
     5.956
     """
+    if epsilon < _SMOOTH:
+        return math.prod(range(size, size + power)) / epsilon**power, 0.5
     places = np.concatenate(
         [np.exp(-epsilon * np.linspace(1.0, 0.05, 20)), np.linspace(0.02, 1, 40)]
     )
