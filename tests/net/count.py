@@ -29,7 +29,8 @@ RUN = 6
 """Lines that make a run."""
 FEATURES = {
     "ledgers": "budget/ledger/* measure/ledgered cli/budget accounts identity course",
-    "vectors and joint queries": "*/radial* */balls */decay */vector* */joint* advisor/wide",
+    "vectors and joint queries": "*/radial* */balls */decay certify/steps */vector* */joint* "
+    "advisor/wide",
     "means": "*/pair* measure/mean",
     "secret keys": "*/keys */threshold",
     "quantiles": "*/quantiles",
