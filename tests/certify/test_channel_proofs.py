@@ -129,6 +129,9 @@ def test_prices_out_of_bounds_are_refused():
         ({"pairs": np.zeros_like(dual.pairs)}, "two prices"),
         ({"slack": dual.slack[:, :-1]}, "shape"),
         ({"caps": np.ones(3, np.int64)}, "caps"),
+        ({"slack": dual.slack.astype(float)}, "64-bit"),
+        ({"scale": 4097}, "scale"),
+        ({"scale": -4097}, "scale"),
         ({"slack": dual.slack << room, "budget": dual.budget << room}, "too large"),
     ):
         with pytest.raises(CertificateError, match=words):

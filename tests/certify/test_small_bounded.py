@@ -68,7 +68,7 @@ def test_unequal_bins(loss, revealing):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("revealing", [False, True])
-@pytest.mark.parametrize(("cells", "bins"), [(1, 4), (2, 5), (1, 3)])
+@pytest.mark.parametrize(("cells", "bins"), [(1, 4), (2, 5), (1, 3), (1, 5)])
 def test_equal_bins(loss, revealing, cells, bins):
     """All shifts of the cells: where the cell of the answer changes, another sum begins."""
     weights = rows(bins + 1, bins + 3 if revealing else bins + 1, 3)

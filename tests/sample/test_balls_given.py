@@ -212,12 +212,12 @@ def test_listed_radii_by_given_words():
     assert source.asked == 8 * 8
 
 
-LAWS = [
-    DecayRadii(1, Fraction(0.01), Fraction(0)),
-    DecayRadii(4, Fraction(0.01), Fraction(2e-5)),
-    DecayRadii(3, Fraction(0), Fraction(1e-4)),
-    DecayRadii(6, Fraction(0.5), Fraction(0.25)),
-]
+LAWS = [(1, 0.01, 0.0), (4, 0.01, 2e-5), (3, 0.0, 1e-4), (6, 0.5, 0.25)]
+
+
+def law_of(size, a, b):
+    """Made anew in each test: what it has computed is part of what is tested."""
+    return DecayRadii(size, Fraction(a), Fraction(b))
 
 
 def exact_chance(law, radius):
@@ -228,8 +228,9 @@ def exact_chance(law, radius):
     return weight / (ways * exp_minus(Fraction(law.rate) * radius))
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_radii_are_kept_as_their_law_says(law):
+@pytest.mark.parametrize("numbers", LAWS)
+def test_radii_are_kept_as_their_law_says(numbers):
+    law = law_of(*numbers)
     radii = np.unique(np.linspace(1, 4 * law._middle + 5, 30).astype(int))
     found = law._chances(radii)
     exact = [exact_chance(law, r) for r in radii.tolist()]
@@ -245,8 +246,9 @@ def test_radii_are_kept_as_their_law_says(law):
     assert (law._chances(reach) * proposed).sum() / proposed.sum() > 0.3
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_radii_are_settled_exactly(law):
+@pytest.mark.parametrize("numbers", LAWS)
+def test_radii_are_settled_exactly(numbers):
+    law = law_of(*numbers)
     for radius in (1, law._middle, 2 * law._middle + 3):
         ratio = exact_chance(law, radius) / exact_chance(law, law._middle)
         x0 = law.a + law.b * (2 * law._middle + 1)
