@@ -140,7 +140,7 @@ def test_threads_that_open_close_and_fork(tmp_path):
     with os.fdopen(read, "rb") as told:
         released = len(told.read())
     with open_ledger(tmp_path / "budgets.db") as ledger:
-        assert 20 < released == ledger.budget("a").spent.main >> 40
+        assert 0 < released == ledger.budget("a").spent.main >> 40
         ledger.verify()
 
 
