@@ -35,7 +35,7 @@ from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
 from opendp_optimal.problem.pair import LEAST_EPSILON
 from opendp_optimal.sample.integers import gaussian_integers, laplace_integers, smallest_rate
 from opendp_optimal.search.pair import solve_pair
-from opendp_optimal.search.radial import solve_radial
+from opendp_optimal.search.radial import even_weights, solve_radial
 from opendp_optimal.search.sizing import integer_sensitivity
 from opendp_optimal.table.pair import PairTable
 from opendp_optimal.table.radial import RadialTable
@@ -189,11 +189,9 @@ def _usable(epsilon: float, delta: float) -> tuple[float, float]:
 
 
 def _cost(moves: Moves, variance: tuple[float, ...]) -> float:
-    """The squared error of all columns, each in units of a row's move."""
-    if moves.pair:  # of the mean, on average over all means
-        count, total = variance
-        return count / 12 + total / (4 * moves.row[1] ** 2)
-    return sum(v / r**2 for v, r in zip(variance, moves.row, strict=True) if r)
+    """The squared error of all columns, each in units of a row's move, as they count."""
+    columns = zip(moves.counted, variance, moves.row, strict=True)
+    return sum(w * v / r**2 for w, v, r in columns if r)
 
 
 def _made(
@@ -236,16 +234,18 @@ def _box(moves: Moves, way: _Way) -> TableNoise | None:
     """A staircase in the linf norm, pure."""
     moved = [r for r in way.reach if r]
     epsilon = min(way.pure, MAX_EPSILON)
+    columns = zip(moves.counted, way.reach, moves.row, strict=True)
+    weights = even_weights([w * (far / r) ** 2 for w, far, r in columns if r])
     try:
-        table = solve_radial(epsilon, 0.0, len(moved), norm="linf", loss="l2")
+        table = solve_radial(epsilon, 0.0, len(moved), norm="linf", loss="l2", weights=weights)
     except SolverError:
         return None
     reach = _reach(table, max(moved))
     if reach is None:
         return None
     scale = tuple(reach // r if r else 0 for r in way.reach)
-    each = table.upper / len(moved)
-    variance = tuple(each * (reach / k) ** 2 if k else 0.0 for k in scale)
+    losses = iter(table.losses())
+    variance = tuple(next(losses) * (reach / k) ** 2 if k else 0.0 for k in scale)
     name = f"{table.shape} in a box of {len(moved)}{way.words}"
     return _made(name, moves, scale, variance, lambda rows: table.draw(rows, reach), table)
 
