@@ -18,12 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 from flint import arb
 
-from opendp_optimal.arrays import Frozen, Integers
+from opendp_optimal.arrays import Integers, Valued
 from opendp_optimal.certify.balls import ball, down, precision, up
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.certify.radial import UNIT_STEPS, factor, rounded
@@ -37,7 +36,7 @@ _BITS = 128
 
 
 @dataclass(frozen=True, eq=False)
-class Steps(Frozen):
+class Steps(Valued):
     """Balls of the l2 norm.
 
     :param step: the sensitivity, in lattice units
@@ -48,18 +47,6 @@ class Steps(Frozen):
     step: int
     radii: Integers
     weights: Integers
-
-    def __eq__(self, other: object) -> bool:
-        """Equal content."""
-        return isinstance(other, Steps) and self._key == other._key
-
-    def __hash__(self) -> int:
-        """By content."""
-        return hash(self._key)
-
-    @property
-    def _key(self) -> tuple[Any, ...]:
-        return self.step, self.radii.tobytes(), self.weights.tobytes()
 
 
 def prove_steps(law: Steps, size: int, epsilon: float, delta: float) -> None:
