@@ -162,6 +162,8 @@ def _told(c: arb, k: arb, size: int, epsilon: arb, near: float, reach: int) -> a
     total = arb(0)
     for i, (low, high) in enumerate(pairwise(places)):
         (inner, squares), (outer, _) = told[i], told[i + 1]
+        if outer == 0:
+            continue  # nor does anything up to there tell them apart
         at = _chorded(c, k, size, (low, high), (inner, outer), squares)
         total += _integral(at, low.acosh(), high.acosh())
     return total
