@@ -120,16 +120,15 @@ class _Volume:
         self.top = ratio.exp() / (arb.pi().sqrt() * 2 * self.half)
 
     def outside(self, near: int, far: int) -> arb:
-        """The volume of one ball outside of the other; none is numbered -1."""
+        """The volume of one ball outside of the other, at most; none is numbered -1."""
         if far < 0:
             return self.units[near]
         one, other, apart = self.radii[near], self.radii[far], self.apart
         if one + apart <= other:
             return arb(0)
-        if one + other <= apart:
+        # The other is within the one only where levels are as close as they are rounded.
+        if one + other <= apart or other + apart <= one:
             return self.units[near]
-        if other + apart <= one:
-            return self.units[near] - self.units[far]
         # The plane where the spheres meet; the caps beyond it, seen from each centre.
         plane = (one * one + apart * apart - other * other) / (2 * apart)
         mine = self.units[near] * self._cap(-plane / one)
