@@ -37,11 +37,14 @@ from opendp_optimal.measure.frames.values import (
 
 __all__ = ["Asked", "Table", "bounds_of", "table_of"]
 
-_COUNT = (1 / 3,)
-"""What the squared error of a count counts: as much as that of a mean would, in equal noise."""
+_EACH = 1 / 3
+"""What the squared error of a count or a sum counts, in units of what a row moves it: as much as
+that of a mean does, in equal noise."""
 _VARIANCE = 0.075, 1 / 3, 1 / 4
 """The same of count and doubled sums in a variance: halfway to the largest that each mean has, on
 average over all means."""
+_WHOLE = float(1 << 32)
+"""Sums of integers within larger bounds are floats: they may be longer than 64 bits."""
 _LIGHTEST = 1e-4
 """No column counts less than such a part of the one that counts most."""
 
@@ -256,7 +259,7 @@ def _count(
             found = column.n_unique().cast(pl.Int64)
             at = table.column(("unique", value.name), found, 1, most)
             table.split = table.split and people
-    table.asked.append(Asked(a.name, told[a.kind], True, (at,), _plain, _ones, _COUNT))
+    table.asked.append(Asked(a.name, told[a.kind], True, (at,), _plain, _ones, (_EACH,)))
 
 
 def bounds_of(a: Aggregate) -> tuple[float, float]:
@@ -289,9 +292,11 @@ def _sum_or_mean(table: Table, a: Aggregate, value: Value, rows: bool, sized: bo
             return np.full(len(n), middle), np.full(len(n), step / 2)
 
         largest = max(abs(low), abs(high))
-        costs = (middle / largest) ** 2, ((high / 2 - low / 2) / largest) ** 2
+        exact = value.whole and largest <= _WHOLE
+        half = high / 2 - low / 2
+        costs = _EACH * (middle / largest) ** 2, _EACH * (half / largest) ** 2
         told = f"sum of values in [{low:g}, {high:g}]"
-        table.asked.append(Asked(a.name, told, value.whole, (count, at), total, shares, costs))
+        table.asked.append(Asked(a.name, told, exact, (count, at), total, shares, costs))
         return
 
     def mean(n: Floats, s: Floats) -> Floats:
@@ -328,7 +333,8 @@ def _plain_sum(table: Table, a: Aggregate, value: Value, low: float, high: float
         return (np.full(len(s), unit),)
 
     told = f"sum of values in [{low:g}, {high:g}]"
-    table.asked.append(Asked(a.name, told, value.whole, (at,), total, shares, (1.0,)))
+    whole_sum = value.whole and largest <= _WHOLE
+    table.asked.append(Asked(a.name, told, whole_sum, (at,), total, shares, (_EACH,)))
 
 
 def _variance(table: Table, a: Aggregate, value: Value, sized: bool) -> None:

@@ -47,8 +47,8 @@ _SPARE = 12
 _STEPS = (1 << 38) + 1
 """Grid points in a cell of a table."""
 _GAP = 1e-3
-_DRAWS = 1 << 15
-"""So many draws of the noise say how accurate it is."""
+_DRAWS, _NUMBERS, _LEAST_DRAWS = 1 << 15, 1 << 18, 1 << 12
+"""So many draws of the noise say how accurate it is; fewer where rows are long."""
 _LONGEST = 1 << 20
 """Numbers in a table that is one vector of noise."""
 
@@ -92,7 +92,9 @@ class TableNoise:
     @cached_property
     def sample(self) -> Floats:
         """Some rows of noise, in the units of the columns."""
-        whole, above = self.noisy(np.zeros((_DRAWS, len(self.scale)), np.int64))
+        columns = len(self.scale)
+        rows = min(_DRAWS, max(_LEAST_DRAWS, _NUMBERS // max(1, columns)))
+        whole, above = self.noisy(np.zeros((rows, columns), np.int64))
         return whole + above
 
     def accuracy(self, column: int, alpha: float = 0.05) -> float:
