@@ -43,6 +43,7 @@ class Observed:
     :param law: of the noise, where it is the same for all
     :param unbiased: whether the mean of what is released is the true value
     :param together: whether the noise of the cells depends on each other
+    :param several: whether the raw values are averages of several releases
     """
 
     shape: tuple[int, ...]
@@ -56,6 +57,7 @@ class Observed:
     law: known.Law | None
     unbiased: bool = True
     together: bool = False
+    several: bool = False
 
     @property
     def size(self) -> int:
@@ -177,6 +179,7 @@ def read(
         laws[0] if len(laws) == 1 else None,
         not any(bounded(each) is not None for each in _distinct(noise)),
         any(isinstance(law, known.Tabulated) and law.dependent for law in laws),
+        several,
     )
 
 
