@@ -21,6 +21,7 @@ def test_sums_follow_the_rules() -> None:
         assert total.raw_deviation == total.deviation == pytest.approx(30 * sigma)
         block = np.zeros((30, 30), dtype=bool)
         block[3:6, 3:6] = True
+        assert found.sum(selected=True) == total
         some = found.sum(block)
         assert some.raw == RELEASED[block].sum()
         assert some.raw_deviation == pytest.approx(3 * sigma)
