@@ -301,8 +301,13 @@ def _over_y(g: arb, k: arb, size: int, epsilon: arb, *, closely: bool) -> tuple[
 def decay_loss_up(law: Decay, norm: str, size: int, power: int) -> Fraction:
     """The expected sum of |z_i|^power of a decay, from above, in sensitivities."""
     _check_decay(law, size)
+    step_up = Fraction(1, law.fine)
     with precision():
         c, k = ball(law.c), ball(law.k)
+        if law.c == 0:
+            # Each coordinate is a real Gaussian variable, rounded.
+            each = 1 / (2 * k) if power == 2 else 1 / (arb.pi() * k).sqrt()
+            return up(rounded(size * each, size, power, step_up))
         reach = _far(law.c, law.k, size)
         whole = _mass(c, k, size, 0, reach)
         beyond = _tail(c, k, size + power, reach)
@@ -311,5 +316,4 @@ def decay_loss_up(law: Decay, norm: str, size: int, power: int) -> Fraction:
         step = 1 / ball(law.fine)
         slack = step * (c + k * (2 * ball(reach) + step))
         mean *= slack.exp() / (1 - beyond / whole)
-        step_up = Fraction(1, law.fine)
         return up(rounded(mean * factor(norm, size, power), size, power, step_up))
