@@ -24,7 +24,7 @@ from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from scipy.optimize import linprog
 from scipy.special import betainc, gammaln
 
-from opendp_optimal.arrays import Floats
+from opendp_optimal.arrays import Booleans, Floats
 from opendp_optimal.solvers.radial_smooth import Course
 
 __all__ = ["ratio_prices"]
@@ -278,9 +278,9 @@ class _Along:
         found = np.unique(np.concatenate([between.ravel(), first, [end, after]]))
         return np.asarray(found[found > 0])
 
-    def _apart(self, s: Floats, by: Floats) -> Floats:
-        """R(s + by) - R(s), where both are on one piece without loss of digits."""
-        spline = self.spline
+    def _apart(self, s: Floats, moved: Booleans, sign: float) -> Floats:
+        """R(s + sign) - R(s), where both are on one piece without loss of digits."""
+        spline, by = self.spline, sign * moved.astype(np.float64)
         piece = np.clip(
             np.searchsorted(spline.x, s + by / 2, "right") - 1, 0, spline.c.shape[1] - 1
         )
