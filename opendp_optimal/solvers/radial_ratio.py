@@ -254,10 +254,8 @@ class _Along:
         s = self._samples()
         self.r = self.spline(s)
         self.outward, self.inward = s <= course.places[-1] - 1, s >= 1
-        self.out, self.into = (
-            self._apart(s, self.outward * 1.0),
-            -self._apart(s, -1.0 * self.inward),
-        )
+        self.out = self._apart(s, self.outward, 1.0)
+        self.into = -self._apart(s, self.inward, -1.0)
         told = event._told(self.r, self.out) * self.outward
         untold = event._untold(self.r, self.into) * self.inward
         self.bracket = told - math.exp(event.epsilon) * untold
