@@ -25,7 +25,8 @@ def _parts(table: RadialTable) -> tuple[Header, Arrays]:
     further = isinstance(prices, RadialPrices) and prices.further is not None
     shorter = isinstance(prices, SmoothPrices) and prices.size > 0
     version = 2 if isinstance(law, Steps) or smooth or further else 1
-    if shorter or table.problem.weights is not None or getattr(law, "offsets", ()):
+    uneven = table.problem.weights is not None or (isinstance(law, Staircase) and law.offsets)
+    if shorter or uneven:
         version = 3
     header: Header = {
         "version": version,
