@@ -38,7 +38,7 @@ def test_a_table_that_claims_more_is_refused(table):
         replace(table, upper=float(np.nextafter(table.upper, 0))),
         replace(table, lower=1e-3),
         replace(table, problem=replace(table.problem, epsilon=0.9)),
-        replace(table, problem=replace(table.problem, size=table.size + 1)),
+        replace(table, problem=replace(table.problem, size=table.size + 1, weights=None)),
     ):
         with pytest.raises(CertificateError):
             wrong.verify()
