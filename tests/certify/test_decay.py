@@ -94,7 +94,7 @@ def test_a_tail_that_does_not_fall_is_not_bounded(monkeypatch):
         decay_loss_up(Decay(0.5, 0.0, FINE), "l2", 3, 1)
     # It falls, but more of it is beyond than before.
     with pytest.raises(CertificateError, match="tail"):
-        decay_delta_up(Decay(1.02, 0.0, FINE), 3, 1.0)
+        decay_delta_up(Decay(1.3, 0.0, FINE), 3, 1.0)
 
 
 @pytest.mark.parametrize("fine", [256, FINE])
