@@ -214,7 +214,7 @@ def drawn_course(number: int) -> tuple[SmoothPrices, int, float]:
     mean = rises / np.diff(places)
     slopes = np.minimum(np.append(mean, mean[-1]), np.append(mean[0], mean))
     slopes *= random.uniform(0.3, 2, len(slopes))
-    radii = np.append(0, np.cumsum(rises)) * random.choice([0.4, 1])
+    radii = np.append(0, np.cumsum(rises)) * random.choice([0.41, 0.97])
     prices = smooth(random.choice([0.2, 1, 4, 15]), places, radii, slopes * radii[-1] / rises.sum())
     return prices, int(random.choice([2, 3, 4, 7, 20])), float(random.uniform(0.05, 2))
 
