@@ -203,13 +203,17 @@ def _over_y(g: arb, k: arb, size: int, epsilon: arb) -> tuple[arb, arb]:
 def decay_loss_up(law: Decay, norm: str, size: int, power: int) -> Fraction:
     """The expected sum of |z_i|^power of a decay, from above, in sensitivities."""
     _check_decay(law, size)
+    step_up = Fraction(1, law.fine)
     with precision():
         c, k = ball(law.c), ball(law.k)
+        if law.c == 0:
+            # Each coordinate is a real Gaussian variable, rounded.
+            each = 1 / (2 * k) if power == 2 else 1 / (arb.pi() * k).sqrt()
+            return up(rounded(size * each, size, power, step_up))
         reach = far(law.c, law.k, size)
         whole = _mass(c, k, size, 0, reach)
         beyond = _tail(c, k, size + power, reach)
         mean = (_mass(c, k, size, power, reach) + beyond) / whole
         # Rounded up to the grid, the norm falls off faster: F is above the density, by e^s at most.
         mean *= _slack(c, k, reach, ball(law.fine)).exp() / (1 - beyond / whole)
-        step_up = Fraction(1, law.fine)
         return up(rounded(mean * factor(norm, size, power), size, power, step_up))

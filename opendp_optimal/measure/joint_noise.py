@@ -17,6 +17,7 @@ import math
 import warnings
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
 from opendp_optimal.problem.radial import LARGEST_SENSITIVITY
 from opendp_optimal.sample.integers import gaussian_integers, laplace_integers
 from opendp_optimal.search.noise import solve
-from opendp_optimal.search.radial import solve_radial
+from opendp_optimal.search.radial import even_weights, solve_radial
 from opendp_optimal.search.sizing import integer_sensitivity
 from opendp_optimal.table.noise import NoiseTable
 from opendp_optimal.table.radial import RadialTable
@@ -120,13 +121,14 @@ class Block:
     def laws(self) -> list[Law]:
         """The law of the noise on each number of each answer, in the units of the answers."""
         found: list[Law] = []
-        for part in self.parts:
+        ends = accumulate(part.size for part in self.parts)
+        for part, end in zip(self.parts, ends, strict=True):
             unit = float(part.distance / self.steps)
             if isinstance(self.table, NoiseTable):
                 law: Law = self.table.law(self.reach * unit)
             elif self.table is not None:
                 kept = (part.norm, part.size) if self.own else None
-                law = self.table.coordinate(self.reach * unit, kept)
+                law = self.table.coordinate(self.reach * unit, kept, end - part.size)
             elif self.name == GAUSSIAN:
                 law = Gaussian(math.sqrt(0.5 / self.rate) * unit)
             else:
@@ -237,7 +239,7 @@ def best_joint(
     :param rho: under zCDP, what all together may cost: Gaussian noise is a candidate too
     :param cache: whether tables are kept on disk
     """
-    found = [[block] for block in _blocks(parts, epsilon, delta, cache)]
+    found = [[block] for block in _blocks(parts, epsilon, delta, weights, cache)]
     if rho is not None:
         found.append([_gaussian(parts, rho)])
     best = min(found, key=lambda blocks: _weighed(blocks, weights))
@@ -255,14 +257,16 @@ def _weighed(blocks: list[Block], weights: list[float]) -> float:
     return sum(w * loss for w, loss in zip(weights, losses, strict=True))
 
 
-def _blocks(parts: tuple[Part, ...], epsilon: float, delta: float, cache: bool) -> list[Block]:
+def _blocks(
+    parts: tuple[Part, ...], epsilon: float, delta: float, weights: list[float], cache: bool
+) -> list[Block]:
     """Noise for all answers together, of each kind."""
     bounded, small = min(epsilon, MAX_EPSILON), delta if delta >= MIN_DELTA else 0.0
     return [
         _laplace(parts, epsilon),
         *_single(parts, bounded, small, cache),
-        *_whole(parts, bounded, cache),
-        *_own(parts, bounded, cache),
+        *_whole(parts, bounded, weights, cache),
+        *_own(parts, bounded, weights, cache),
         *_round(parts, bounded, small, cache),
     ]
 
@@ -302,15 +306,38 @@ def _single(parts: tuple[Part, ...], epsilon: float, delta: float, cache: bool) 
     return [Block(parts, steps, reach, "table of reals", losses, table)]
 
 
-def _whole(parts: tuple[Part, ...], epsilon: float, cache: bool) -> list[Block]:
+def _boxed(
+    parts: tuple[Part, ...], epsilon: float, weights: list[float], **asked: Any
+) -> tuple[RadialTable, tuple[float, ...]] | None:
+    """A table for balls in which each answer keeps its own norm, and the mean square of a number.
+
+    The mean square is that in a ball of the norm linf, of each answer. One of another norm holds
+    less: what the answer counts goes to its numbers in that part.
+    """
+    sizes = [part.size for part in parts]
+    each = [3 * w * part.spread / part.size for w, part in zip(weights, parts, strict=True)]
+    counted = even_weights(np.repeat(each, sizes).tolist())
+    table = _solved(epsilon, 0.0, sum(sizes), norm="linf", weights=counted, **asked)
+    if table is None:
+        return None
+    losses = table.losses()
+    return table, tuple(
+        losses[end - size] for end, size in zip(accumulate(sizes), sizes, strict=True)
+    )
+
+
+def _whole(
+    parts: tuple[Part, ...], epsilon: float, weights: list[float], cache: bool
+) -> list[Block]:
     """Whole numbers from a box of integers, where all answers are integers that move as far."""
-    whole, size = _one_whole_move(parts), sum(part.size for part in parts)
+    whole = _one_whole_move(parts)
     if not whole or any(part.norm != "linf" for part in parts):
         return []
-    table = _solved(epsilon, 0.0, size, norm="linf", integer_sensitivity=whole, cache=cache)
-    if table is None:
+    found = _boxed(parts, epsilon, weights, integer_sensitivity=whole, cache=cache)
+    if found is None:
         return []
-    losses = tuple(table.upper / size * part.size / whole**2 for part in parts)
+    table, squares = found
+    losses = tuple(s * part.size / whole**2 for s, part in zip(squares, parts, strict=True))
     return [Block(parts, whole, whole, "staircase of integers", losses, table)]
 
 
@@ -321,22 +348,23 @@ def _grid(table: RadialTable) -> tuple[int, int]:
     return min(wanted, table.most_grid - lattice - (1 << 12)), lattice
 
 
-def _own(parts: tuple[Part, ...], epsilon: float, cache: bool) -> list[Block]:
+def _own(parts: tuple[Part, ...], epsilon: float, weights: list[float], cache: bool) -> list[Block]:
     """A ball in which each answer keeps its own norm: only its dimension counts for the radius."""
-    size = sum(part.size for part in parts)
-    table = _solved(epsilon, 0.0, size, norm="linf", cache=cache)
-    if table is None or not all(RadialTable.can_draw(p.norm, p.size) for p in parts):
+    found = _boxed(parts, epsilon, weights, cache=cache)
+    if found is None or not all(RadialTable.can_draw(p.norm, p.size) for p in parts):
         return []
+    table, squares = found
     steps, lattice = _grid(table)
     reach = steps + max(part.rounding for part in parts)
     reach = -(-reach // lattice) * lattice
     if reach > table.most_grid:
         return []
-    square = 3 * table.upper / size * (reach / steps) ** 2
     norms = {part.norm for part in parts}
     name = f"{table.shape} in the {norms.pop()} norm" if len(norms) == 1 else ""
     name = name or f"{table.shape} in the norm of each answer"
-    losses = _stated(parts, [square * part.spread for part in parts])
+    stretch = 3 * (reach / steps) ** 2
+    spreads = [stretch * s * part.spread for s, part in zip(squares, parts, strict=True)]
+    losses = _stated(parts, spreads)
     return [Block(parts, steps, reach, name, losses, table, own=True)]
 
 
@@ -420,5 +448,6 @@ def _split(
         one, rest = (float_down(share * Fraction(value)) for value in (epsilon, delta))
         if one < MIN_EPSILON:
             return None
-        blocks.append(min(_blocks((part,), one, rest, cache), key=lambda block: block.losses[0]))
+        alone = _blocks((part,), one, rest, [1.0], cache)
+        blocks.append(min(alone, key=lambda block: block.losses[0]))
     return blocks

@@ -2,7 +2,8 @@
 
 A record moves the count by 1 and each centred sum by at most half of its range. So count and
 doubled sums move within a box, and noise that falls with the linf norm hides all of them at once,
-whatever their number. For a single mean there is better noise still: the pair table of
+whatever their number. The noise of the count enters every mean: boxes are the longer in the sums
+the more of them there are. For a single mean there is better noise still: the pair table of
 :mod:`opendp_optimal.search.pair`. The better of the two is taken.
 
 Records are made whole numbers one by one, by a function of the record alone, and added as integers:
@@ -57,8 +58,12 @@ _FINE_UNITS, _LEAST_UNITS, _LONGEST = 1 << 12, 1 << 4, 1 << 28
 _SPARE = 12
 """Bits of them in a step of radial noise: rounding a move up to steps costs nothing to speak of."""
 _CHUNK = 1 << 20
+_MOMENTS = {"l2": (0.63, 7 / 3, 1.0), "l1": (1.0, 2.0, 1.0)}
+"""What errors of count and doubled sums count in those of mean and variance: with mu and mu^2 + v/2
+as the means, v the largest variance, on average over all mu."""
 _MOST_COLUMNS = 1 << 10
 Bounds = tuple[float, float]
+Weights = tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -93,11 +98,19 @@ class _Noise:
 
 
 @lru_cache(maxsize=64)
-def _noise(columns: int, rows: int, epsilon: float, delta: float, loss: str) -> _Noise:
-    """The noise of least loss for a person with so many rows."""
+def _noise(weights: Weights, rows: int, epsilon: float, delta: float, loss: str) -> _Noise:
+    """The noise of least loss for a person with so many rows.
+
+    :param weights: of the errors of the count and of each doubled sum
+    :param rows: of the person
+    :param epsilon: privacy loss
+    :param delta: probability of a larger loss
+    :param loss: "l1" or "l2"
+    """
     # Noise that is more private than asked for will do.
     epsilon, delta = min(epsilon, MAX_EPSILON), delta if delta >= MIN_DELTA else 0.0
-    box = solve_radial(epsilon, delta, columns + 1, norm="linf", loss=loss)
+    size = len(weights)
+    box = solve_radial(epsilon, 0.0, size, norm="linf", loss=loss, weights=weights)
     lattice = getattr(box.law, "step", 1)
     # Fine, but for so many rows at so small an epsilon that their noise would be too long.
     fine = min(_FINE_UNITS, max(_LEAST_UNITS, math.floor(_LONGEST * epsilon / rows)))
@@ -107,23 +120,34 @@ def _noise(columns: int, rows: int, epsilon: float, delta: float, loss: str) -> 
     # A pair table hides one record; several are so many steps.
     each = float_down(Fraction(epsilon) / rows)
     part = step_delta(each, delta, rows)
-    if columns > 1 or part < MIN_DELTA or each < LEAST_EPSILON:
+    if size > 2 or part < MIN_DELTA or each < LEAST_EPSILON:
         return best
     try:
         pair = solve_pair(each, part, loss=loss)
     except (CertificateError, SolverError):
         return best
-    if pair.upper < _box_loss(box, loss) * rows ** (2 if loss == "l2" else 1):
+    if pair.upper < box_loss(box) * rows**box.problem.power:
         return _Noise(pair, pair.cells * _STEPS, rows, 0)
     return best
 
 
-def _box_loss(box: RadialTable, loss: str) -> float:
-    """The loss of a mean times the count with noise in a box, on average over all means."""
-    each = box.upper / box.size
-    # Half of the noise on the doubled sum, and (mu - 1/2) times that on the count: 1/4 and 1/12 of
-    # the variance; at most 1/2 and 1/4 of the mean absolute value.
-    return each / 3 if loss == "l2" else 0.75 * each
+def _means(columns: int, loss: str) -> Weights:
+    """What errors of the count and of each doubled sum count in those of the means.
+
+    The error of a mean times the count is half of the noise on its doubled sum, less (mu - 1/2)
+    times that on the count: on average over all mu 1/4 and 1/12 of the variance, and at most 1/2
+    and 1/4 of the mean absolute value. The noise of the count counts for every column.
+    """
+    return (columns / (3 if loss == "l2" else 2), *[1.0] * columns)
+
+
+def box_loss(box: RadialTable) -> float:
+    """The loss of a mean times the count, on average over all means and columns.
+
+    :param box: for the count and the doubled sums, weighed for means
+    """
+    shares: int = 2**box.problem.power
+    return box.upper / (shares * (box.size - 1))
 
 
 def _whole(values: NDArray[Any], bounds: Bounds, units: int) -> Integers:
@@ -245,7 +269,7 @@ def make_optimal_mean(
     _check_space(input_domain, input_metric, "a vector domain of floats", "Vec<f64>")
     low, high = _range(bounds)
     named = loss_of(loss).name
-    noise = _noise(1, _rows(d_in), *target_of(d_out), named)
+    noise = _noise(_means(1, named), _rows(d_in), *target_of(d_out), named)
 
     def integers(data: Any) -> tuple[int, list[int]]:
         whole = _whole(np.asarray(data), (low, high), noise.units)
@@ -315,7 +339,7 @@ def make_optimal_means(
         raise ValueError(f"bounds ({bounds!r}) must be a pair for each of {columns} columns")
     ranges = [_range(pair, f"bounds[{at}]") for at, pair in enumerate(bounds)]
     named = loss_of(loss).name
-    noise = _noise(columns, _rows(d_in), *target_of(d_out), named)
+    noise = _noise(_means(columns, named), _rows(d_in), *target_of(d_out), named)
 
     def integers(data: Any) -> tuple[int, list[int]]:
         table = np.asarray(data)
@@ -366,7 +390,7 @@ def make_optimal_moments(
         raise ValueError(f"degree ({degree!r}) must be 2")
     low, high = _range(bounds)
     named = loss_of(loss).name
-    noise = _noise(2, _rows(d_in), *target_of(d_out), named)
+    noise = _noise(_MOMENTS[named], _rows(d_in), *target_of(d_out), named)
 
     def integers(data: Any) -> tuple[int, list[int]]:
         first = _whole(np.asarray(data), (low, high), noise.units)

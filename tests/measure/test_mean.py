@@ -49,7 +49,7 @@ def test_a_record_moves_the_sum_by_half_a_range(rows, other, bounds, units):
 
 @given(arrays(np.float64, (6, 3), elements=st.floats(-1e3, 1e3)), st.integers(0, 5))
 def test_removing_a_person_stays_in_the_box(data, row):
-    noise = measure._noise(3, 1, 1.0, 0.0, "l2")
+    noise = measure._noise(measure._means(3, "l2"), 1, 1.0, 0.0, "l2")
     ranges = [(0.0, 1.0), (-5.0, 500.0), (18.0, 90.0)]
 
     def vector(rows):
@@ -77,9 +77,11 @@ def test_prices():
 def test_variance_is_what_is_promised(target):
     """The squared error times the count, on average over all means."""
     measurement = oo.make_optimal_mean(*COLUMN, (0.0, 1.0), 1, target)
-    noise = measure._noise(1, 1, 2.0, target[1] if isinstance(target, tuple) else 0.0, "l2")
+    delta = target[1] if isinstance(target, tuple) else 0.0
+    noise = measure._noise(measure._means(1, "l2"), 1, 2.0, delta, "l2")
     place, count = _draws(noise, 200_000)
-    promised = noise.table.upper if isinstance(noise.table, oo.PairTable) else noise.table.upper / 6
+    pair = isinstance(noise.table, oo.PairTable)
+    promised = noise.table.upper if pair else measure.box_loss(noise.table)
     assert np.mean(place**2 + count**2 / 12) == pytest.approx(promised, rel=0.03)
     assert promised < (32 / 3 / 4) / 8  # OpenDP's mean: half of epsilon for each of sum and count
     size, mu = 100, 0.5
@@ -121,13 +123,14 @@ def test_answers_are_within_bounds_whatever_the_count(data):
 
 
 def test_several_records_of_a_person_are_so_many_steps_of_a_pair():
-    one = oo.make_optimal_mean(*COLUMN, (0.0, 1.0), 1, (1.0, 1e-6))
-    two = oo.make_optimal_mean(*COLUMN, (0.0, 1.0), 2, (1.0, 1e-6))
-    assert type(two.table) is type(one.table)
-    assert two.map(2) == (1.0, 1e-6)
-    assert two.map(1) == (1.0, 1e-6)
+    one = oo.make_optimal_mean(*COLUMN, (0.0, 1.0), 1, (1.0, 1e-2))
+    two = oo.make_optimal_mean(*COLUMN, (0.0, 1.0), 2, (1.0, 1e-2))
+    assert type(two.table) is type(one.table) is oo.PairTable
+    assert two.map(2) == (1.0, 1e-2)
+    assert two.map(1) == (1.0, 1e-2)
     assert two.map(4)[0] == 2.0
-    box = measure._box_loss(oo.solve_radial(1.0, 0.0, 2, norm="linf", loss="l2"), "l2")
+    weights = measure._means(1, "l2")
+    box = measure.box_loss(oo.solve_radial(1.0, 0.0, 2, norm="linf", loss="l2", weights=weights))
     assert two.table.upper < 0.98 * 4 * box
     # Two records come, go, or one of each: by whole cells, each at most half of them.
     every = unfolded(two.table.weights) / 2.0**62
@@ -135,9 +138,9 @@ def test_several_records_of_a_person_are_so_many_steps_of_a_pair():
     wide = np.pad(every, ((2, 2), (cells, cells)))
     for m, i in itertools.product((-2, 0, 2), range(-cells, cells + 1)):
         moved = np.roll(wide, (m, i), axis=(0, 1))
-        assert np.maximum(wide - math.e * moved, 0).sum() <= 1e-6 * (1 + 1e-9)
+        assert np.maximum(wide - math.e * moved, 0).sum() <= 1e-2 * (1 + 1e-9)
     assert two(np.linspace(0, 1, 4001).tolist())[0] == pytest.approx(0.5, abs=0.02)
-    together, _ = oo.compose([two, two], delta=1e-2, d_in=2)
+    together, _ = oo.compose([two, two], delta=2e-2, d_in=2)
     assert together <= 2.0
 
 
