@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -152,7 +153,7 @@ def test_prices_are_equal_by_content():
     curve = COURSES[0]
     assert curve == replace(curve)
     assert hash(curve) == hash(replace(curve))
-    for name, value in {"price": 2.0, "places": curve.places[:-1], "radii": curve.slopes,
+    for name, value in {"price": 2.0, "size": 2, "places": curve.places[:-1], "radii": curve.slopes,
                         "slopes": curve.radii}.items():  # fmt: skip
         assert curve != replace(curve, **{name: value})
     assert one != curve
@@ -192,7 +193,7 @@ def least_along(prices: SmoothPrices, size: int, epsilon: float, delta: float) -
     r = course(end) + np.geomspace(1e-9, 9, 500)
     untold = below(size, -(1 + r * r - course(end - 1) ** 2) / (2 * r))
     beyond = r * r - prices.price * math.exp(epsilon) * untold
-    return float(min(value.min(), beyond.min())) - prices.price * delta
+    return max(0.0, float(min(value.min(), beyond.min())) - prices.price * delta)
 
 
 @pytest.mark.parametrize("course", range(len(COURSES)))
@@ -226,7 +227,7 @@ def test_the_bound_along_any_course_is_the_least(first):
         exact = least_along(prices, size, epsilon, 0.0)
         found = float(smooth_bound_down(prices, size, epsilon, 0.0))
         # What a course that ends within a sensitivity proves is not looked at closely.
-        near = exact if prices.radii[-1] > KNOT else min(0.0, exact)
+        near = exact if prices.radii[-1] > KNOT else 0.0
         assert near - 0.02 * max(1, abs(exact)) <= found <= exact + 1e-6
 
 
@@ -238,14 +239,26 @@ def test_beyond_a_course_that_is_short_neighbours_are_nearer(end, size):
             inner = min(start, end - start) / 2
             prices = smooth(price, [0, 1, 2], [0, start, end], [start, inner, 0.05])
             exact = least_along(prices, size, 0.5, 0.0)
-            assert smooth_bound_down(prices, size, 0.5, 0.0) <= max(exact, 0) + 1e-9
+            assert 0 <= smooth_bound_down(prices, size, 0.5, 0.0) <= exact + 1e-9
 
 
 def test_delta_costs_the_price_along_a_course_too():
-    one = COURSES[0]
-    cost = smooth_bound_down(one, 3, 1.0, 0.0) - smooth_bound_down(one, 3, 1.0, 0.25)
-    assert cost == 0.75
-    assert abs(smooth_bound_down(replace(one, price=0.0), 3, 1.0, 0.5)) < 1e-12
+    one = replace(COURSES[0], price=0.75)
+    whole = smooth_bound_down(one, 3, 0.4, 0.0)
+    assert whole > 0.1
+    assert whole - smooth_bound_down(one, 3, 0.4, 0.125) == Fraction(3, 32)
+    assert smooth_bound_down(one, 3, 0.4, 1.0) == 0
+    assert smooth_bound_down(replace(one, price=0.0), 3, 1.0, 0.5) == 0
+
+
+def test_the_bound_of_shorter_vectors_serves_longer_ones():
+    one = replace(COURSES[0], price=0.75)
+    for part, size in ((2, 2), (2, 5), (3, 3000), (5, MOST_COORDINATES + 7)):
+        found = smooth_bound_down(replace(one, size=part), size, 0.4, 0.01)
+        assert found == smooth_bound_down(one, part, 0.4, 0.01) * Fraction(size, part)
+    for part, size in ((1, 5), (-1, 5), (6, 5), (2.0, 5), (MOST_COORDINATES + 1, 9999)):
+        with pytest.raises(CertificateError):
+            smooth_bound_down(replace(one, size=part), size, 0.4, 0.01)
 
 
 def test_the_least_and_the_largest_courses():
