@@ -151,6 +151,36 @@ def test_the_noise_of_each_answer_has_the_mean_square_that_is_stated(bins):
     assert np.all(np.abs(squares.mean(axis=0) - guarantee.expected_losses) < 5 * error)
 
 
+@pytest.mark.parametrize(("rho", "delta"), [(None, 0.1), (0.1, 0.0)])
+@pytest.mark.parametrize(("bins", "heavy"), [(100, 1.0), (1, 10.0), (7, 1e-3)])
+def test_noise_in_the_l2_norm_has_units_of_each_answer(rho, delta, bins, heavy):
+    """What counts more, or is longer beside how far it moves, moves farther in steps of noise."""
+    spaces = (
+        (dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l2_distance(T=float)),
+        (
+            dp.atom_domain(T=float, nan=False),
+            dp.absolute_distance(T=float),
+        ),
+    )
+    sizes = (bins, 1)
+    parts = tuple(Part(space_of(*s), n, Fraction(1)) for s, n in zip(spaces, sizes, strict=True))
+    found = best_joint(parts, 0.1, delta, 1, [1.0, heavy], rho=rho)
+    assert "l2" in found.chosen or found.chosen == "Gaussian noise"
+    far, near = found.steps
+    assert far / near == pytest.approx((bins / heavy) ** 0.25, rel=1e-3)
+    (block,) = found.blocks
+    # Rounding moves each number by up to a step more.
+    assert far**2 + near**2 <= (block.reach - math.sqrt(bins + 1)) ** 2
+    seen = np.array([found.draw() for _ in range(1000)]) / np.repeat([far, near], sizes)
+    squares = np.stack([(seen[:, :bins] ** 2).sum(axis=1), seen[:, bins] ** 2], axis=1)
+    error = squares.std(axis=0) / math.sqrt(len(squares))
+    assert np.all(np.abs(squares.mean(axis=0) - found.expected_losses) < 5 * error)
+    # All in one unit, it would be 2 (bins + heavy) times the variance at a distance of 1.
+    one = 0.5 / rho if rho else block.table.upper / (bins + 1)
+    least = (math.sqrt(bins) + math.sqrt(heavy)) ** 2
+    assert found.expected_losses @ np.array([1.0, heavy]) == pytest.approx(least * one, rel=1e-3)
+
+
 @pytest.mark.slow
 def test_under_zcdp_gaussian_noise_is_a_candidate():
     measure = dp.zero_concentrated_divergence()

@@ -326,18 +326,38 @@ def _flat(moves: Moves, price: Price, keys: int | None) -> Iterator[TableNoise |
     length = size if price.concentrated else _LONGEST + 1 if keys is None else keys * size
     if length > _LONGEST:
         return
-    across = 1 if moves.line else size
-    ways = [(moves.row, moves.rows**2 * across)]
+    ways = [(moves.row, moves.rows**2)]
     if not moves.line:
-        ways.append((moves.person, moves.groups * across))
-    for reach, square in ways:
-        yield _spherical(moves, reach, square, price, length, size)
+        ways.append((moves.person, moves.groups))
+    for reach, times in ways:
+        yield _spherical(moves, reach, times, price, length, size)
+
+
+def _stretched(moves: Moves, unit: tuple[int, ...]) -> Floats:
+    """How far each column moves, in its own units of noise: what counts more, farther.
+
+    Where columns move together, by s_j each, the noise of one is in proportion to S / s_j, with
+    S^2 = sum s_j^2, and sum w_j (S / s_j)^2 is least for s_j like w_j^(1/4). On average s_j^2 is 1.
+    """
+    moved = np.array([bool(r) for r in unit], float)
+    if moves.line:
+        return moved
+    columns = zip(moves.counted, unit, moves.row, strict=True)
+    counted = [w * (far / r) ** 2 if r else 0.0 for w, far, r in columns]
+    found: Floats = np.array(counted) ** 0.25
+    return found * math.sqrt(moved.sum() / (found @ found))
 
 
 def _spherical(
-    moves: Moves, unit: tuple[int, ...], square: int, price: Price, length: int, size: int
+    moves: Moves, unit: tuple[int, ...], times: int, price: Price, length: int, size: int
 ) -> TableNoise | None:
-    """Noise that hides moves of length sqrt(square), in units of each column."""
+    """Noise in the l2 norm of a table.
+
+    :param unit: how far each column moves
+    :param times: so many such moves are at right angles, or their square root in a line
+    """
+    square = times * (1 if moves.line else size)
+    stretched = _stretched(moves, unit) * (1 - 2.0**-40)
     table: RadialTable | None = None
     if price.concentrated:
         most = int(math.sqrt(price.main / smallest_rate(pure=False) / square) * 0.99)
@@ -362,8 +382,11 @@ def _spherical(
         each = table.upper / length
         shape = "Gaussian noise" if table.shape == "gaussian" else table.shape
         name = f"{shape} in the l2 norm"
-    scale = tuple(fine // r if r else 0 for r in unit)
-    if any(r and not k for r, k in zip(unit, scale, strict=True)):
+    each_moves = zip(stretched.tolist(), unit, strict=True)
+    scale = tuple(int(fine * far) // r if r else 0 for far, r in each_moves)
+    lengths = [(k * r) ** 2 for k, r in zip(scale, unit, strict=True)]
+    farthest = times * (max(lengths) if moves.line else sum(lengths))
+    if farthest > moved * moved or any(r and not k for r, k in zip(unit, scale, strict=True)):
         return None
 
     def draw(rows: int) -> Integers:

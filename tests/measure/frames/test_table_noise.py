@@ -42,6 +42,29 @@ def test_a_move_is_within_what_the_box_hides(one: Moves) -> None:
         assert (one.rows if rows else one.groups) * table.epsilon <= 1.0
 
 
+@pytest.mark.parametrize("price", [Price(0.1, 0.1), Price(0.5, concentrated=True)])
+@pytest.mark.parametrize(("rows", "groups"), [(1, 1), (6, 2)])
+def test_noise_in_the_l2_norm_has_units_of_each_column(
+    price: Price, rows: int, groups: int
+) -> None:
+    row, weights = (1, 100, 1 << 20), (9.0, 1.0, 0.01)
+    one = Moves(row, tuple(3 * r for r in row), rows=rows, groups=groups, weights=weights)
+    noise = table_noise(one, price, keys=1)
+    scale = np.array(noise.scale, float)
+    moved = scale * row
+    assert moved[0] / moved[2] == pytest.approx((9 / 0.01) ** 0.25, rel=1e-2)
+    # A person moves so far in all groups, one row after the other or groups side by side.
+    far = min(rows**2, 9 * groups)
+    units = np.array(noise.variance) * scale**2 / (far * (moved @ moved))
+    assert units == pytest.approx([units[0]] * 3)
+    unit = units[0]
+    if price.concentrated:
+        assert unit == pytest.approx(0.5 / price.main, rel=1e-3)
+        assert unit >= 0.5 / price.main
+    assert noise.cost == pytest.approx((3 + 1 + 0.1) ** 2 * far * unit, rel=1e-2)
+    assert noise.sample.var(0) == pytest.approx(np.array(noise.variance), rel=0.12)
+
+
 def test_a_pair_table_serves_a_count_and_a_sum() -> None:
     pair = table_noise(Moves((1, 100), (1, 100), pair=True), Price(1.0, 1e-6))
     box = table_noise(Moves((1, 100), (1, 100)), Price(1.0, 1e-6))
