@@ -288,8 +288,10 @@ def as_gaussian(measurement: dp.Measurement) -> dp.Measurement | None:
 
 INTERACTIVE = (
     "make_adaptive_composition",
+    "make_alp_queryable",
     "make_fully_adaptive_composition",
     "make_privacy_filter",
+    "make_sequential_composition",
 )
 """What releases a queryable: questions are asked of it later."""
 

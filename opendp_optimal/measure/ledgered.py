@@ -127,6 +127,11 @@ def _column(key: Any) -> str:
 
 def _unit(metric: dp.Metric, d_in: Any) -> str:
     """A privacy unit as text, the same for the same unit."""
+    if isinstance(d_in, tuple) and not any(hasattr(part, "by") for part in d_in):
+        parts = [fraction("privacy_unit", part, least=0) for part in d_in]
+        if not all(parts):
+            raise ValueError(f"privacy_unit ({d_in!r}) must protect positive distances")
+        return f"{metric} at {tuple(np.asarray(part).item() for part in d_in)!r}"
     if isinstance(d_in, list | tuple):
         bounds = [(sorted(_column(key) for key in b.by), b.per_group, b.num_groups) for b in d_in]
         return f"{metric} at {sorted(bounds, key=repr)}"

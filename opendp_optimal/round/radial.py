@@ -107,13 +107,17 @@ def rounded_prices(
     return RadialPrices(price, width, knots, round(length * KNOT), further)
 
 
-def rounded_course(price: float, places: Floats, radii: Floats, slopes: Floats) -> SmoothPrices:
+def rounded_course(
+    price: float, places: Floats, radii: Floats, slopes: Floats, size: int = 0
+) -> SmoothPrices:
     """Prices whose knots are integers.
 
     :param price: of the event
     :param places: the knots
     :param radii: R there
     :param slopes: of R there
+    :param size: of the vectors that they are about, where those of the noise are longer
     """
-    whole = (np.rint(a * unit) for a, unit in ((places, STEP), (radii, KNOT), (slopes, KNOT)))
-    return SmoothPrices(price, *(array.astype(np.int64) for array in whole))
+    units = (places, STEP), (radii, KNOT), (slopes, KNOT)
+    first, second, third = (np.rint(array * unit).astype(np.int64) for array, unit in units)
+    return SmoothPrices(price, first, second, third, size)

@@ -53,6 +53,12 @@ _MOST_STEPPED = 256
 _ATTEMPTS = 8
 _LOOSE = 0.05
 """A bound from one event that is farther away is sought again."""
+_MANY = 128
+"""For longer vectors an event is sought by the likelihoods of decays first."""
+_TIGHT = 2e-3
+"""A bound that is closer to them is not sought again in another way."""
+_TURNS = (16, 12, 20)
+"""How many values a curve has that is sought for it."""
 _FARTHEST = 180.0
 """For noise that is longer on average, in sensitivities, the event of a bound is sought without
 corners: it would have too many knots, the more so for long vectors."""
@@ -163,25 +169,47 @@ def _proved(problem: RadialProblem, law: Staircase | Steps | Decay) -> RadialTab
 def _bounded(table: RadialTable) -> RadialTable:
     """The same table with a bound below every additive noise, where one is found."""
     problem = table.problem
-    if not problem.has_bound or problem.size > MOST_COORDINATES:
+    if not problem.has_bound:
         return table
+    size = min(problem.size, MOST_COORDINATES)
+    decay = None
+    if size > _MANY and problem.delta > 0:
+        decay = best_decay(problem.epsilon, problem.delta, size, 2)
     found = [table]
-    for prices in _prices(table):
+    for prices in _prices(table, size, decay):
         with suppress(CertificateError):
             found.append(RadialTable.proved(problem, table.law, prices))
+        if decay and found[-1].lower * size > (1 - _TIGHT) * decay[0] * problem.size:
+            break
     return max(found, key=lambda table: table.lower)
 
 
-def _prices(table: RadialTable) -> Iterator[RadialPrices | SmoothPrices]:
-    """What may prove a bound."""
+def _prices(
+    table: RadialTable, size: int, decay: tuple[float, float, float] | None
+) -> Iterator[RadialPrices | SmoothPrices]:
+    """What may prove a bound.
+
+    :param table: that it is for
+    :param size: of the vectors that it is about, which may be shorter
+    :param decay: for many coordinates, loss and rates of noise that is all but the best
+    """
     # Loaded only when needed.
     from opendp_optimal.solvers.radial_prices import radial_prices
+    from opendp_optimal.solvers.radial_ratio import ratio_prices
     from opendp_optimal.solvers.radial_smooth import smooth_prices
 
     problem, law = table.problem, table.law
-    asked = problem.size, problem.epsilon, problem.delta, table.upper
-    if math.sqrt(table.upper) > _FARTHEST / (1 + problem.size / 100):
-        yield rounded_course(*smooth_prices(*asked))
+    epsilon, delta = problem.epsilon, problem.delta
+    shorter = size if size < problem.size else 0
+    upper = table.upper * size / problem.size
+    if decay:
+        for turns in _TURNS:
+            course = ratio_prices(size, epsilon, delta, *decay, turns=turns)
+            if course is not None:
+                yield rounded_course(*course, shorter)
+    asked = size, epsilon, delta, upper
+    if shorter or math.sqrt(upper) > _FARTHEST / (1 + size / 100):
+        yield rounded_course(*smooth_prices(*asked), shorter)
         return
     stepped = (
         [] if isinstance(law, Decay) else [best_staircase(problem.epsilon, problem.size, 2)[1]]

@@ -38,7 +38,7 @@ from opendp_optimal.table.base import Table, proving
 __all__ = ["RadialTable"]
 
 _DIGITS = 2.0**-20
-"""A bound may be stated lower than what is proved by this part: older proofs had fewer digits."""
+"""A bound may say less than what is proved by this part: older proofs had fewer digits."""
 Radii = Staircase | Steps | Decay
 """How radii are chosen."""
 
@@ -104,9 +104,10 @@ class RadialTable(Table):
         if type(self.upper) is not float or type(self.lower) is not float:
             raise CertificateError("the bounds of a table are not floats")
         upper, lower = self._proved()
-        # Files may come from a proof of fewer digits: a bound that is less by so little holds, too.
+        # Files may come from a proof of fewer digits: bounds that say so little less hold, too.
+        more = upper <= self.upper <= upper * (1 + _DIGITS)
         less = lower * (1 - _DIGITS) <= self.lower <= lower
-        self._check_bounds(upper, self.lower if less else lower)
+        self._check_bounds(self.upper if more else upper, self.lower if less else lower)
 
     def _proved(self) -> tuple[float, float]:
         problem, law = self.problem, self.law

@@ -16,6 +16,7 @@ ASKED = [
     {"epsilon": 1.0, "delta": 0.0, "size": 3, "norm": "linf", "integer_sensitivity": 2},
     {"epsilon": 2.0, "delta": 0.0, "size": 2, "norm": "l1", "loss": "l1"},
     {"epsilon": 4.0, "delta": 1e-3, "size": 5},
+    {"epsilon": 1.0, "delta": 1e-6, "size": 3000},
     {"epsilon": 1.0, "delta": 0.0, "size": 4, "norm": "linf", "weights": [5.0, 1.0, 1.0, 1.0]},
 ]
 

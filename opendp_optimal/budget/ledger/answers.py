@@ -23,7 +23,7 @@ def storable(made: _Class) -> _Class:
 
 
 def to_bytes(answer: Any) -> bytes:
-    """Write down numbers, texts, lists, dictionaries, arrays, Polars frames and what is storable.
+    """Write down numbers, texts, bytes, lists, dictionaries, arrays, frames and what is storable.
 
     :param answer: what a measurement released
     :raises TypeError: for anything else, such as a queryable
@@ -47,6 +47,8 @@ def _plain(value: Any) -> Any:
         return value
     if type(value) is float:
         return {"float": value.hex()}
+    if type(value) is bytes:
+        return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, list):
         return [_plain(part) for part in value]
     if isinstance(value, tuple):
@@ -75,6 +77,8 @@ def _value(plain: Any) -> Any:
     ((kind, content),) = plain.items()
     if kind == "float":
         return float.fromhex(content)
+    if kind == "bytes":
+        return base64.b64decode(content)
     if kind == "tuple":
         return tuple(_value(part) for part in content)
     if kind == "dict":

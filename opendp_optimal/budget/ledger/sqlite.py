@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import mmap
 import os
 import sqlite3
 import threading
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from opendp_optimal.budget.ledger.chain import Amount
 from opendp_optimal.budget.ledger.places import check_file, holder, identity, refuse_networked
@@ -29,6 +30,8 @@ PAGE = 1024
 """Bytes of a page: a charge writes two of them, a line of the log is some 200 bytes."""
 _NOW = LOCK_EX | LOCK_NB
 _NOTE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+_NUMBER = 21
+"""Bytes of the noted generation: twenty digits and the end of the line."""
 LOOK_AGAIN = 0.1
 """Seconds until the ledger's names are looked up again: a file that is replaced is noticed then, at
 the latest. Whoever opens an older one in its place notices at once, by what is noted beside it."""
@@ -42,7 +45,8 @@ class SqliteStore:
     The generation of the ledger is noted in a second file beside it, so that an old copy put in
     the ledger's place is noticed. Whoever writes, opens or closes holds a lock of this file, too:
     SQLite's own locks are gone as soon as anything in the process, such as a backup, has read the
-    ledger's files and closed them.
+    ledger's files and closed them. The second file is mapped into memory, as SQLite does with the
+    one of its locks: a note costs no call of the system, and outlives a process that is killed.
 
     :param path: of the file
     :param timeout: seconds to wait for another process's transaction
@@ -67,6 +71,7 @@ class SqliteStore:
         self._held = False
         self._open: sqlite3.Connection | None = None
         self._beside = -1
+        self._noted: Any = None
         self._files: list[tuple[int, int] | None] = []
         self._looked = -math.inf
         self._names = [f"{self.path}{end}" for end in ("", "-wal", "-shm", "-generation")]
@@ -94,7 +99,7 @@ class SqliteStore:
                 # Never closed here: closing would let go of locks and files of the parent.
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._open))
                 _spoilt.add(self.path)
-            self._open, self._beside = None, -1
+            self._open, self._beside, self._noted = None, -1, None
         held, self._held = self._held, False
         if child:
             self._lock = threading.Lock()
@@ -130,6 +135,9 @@ class SqliteStore:
                 self._connected().close()  # only beside a ledger is a file made
         self._beside = os.open(self._names[-1], _NOTE, 0o666)
         self._take_turn(self._beside)
+        noted = self._number(os.pread(self._beside, 100, 0) or b"0")
+        os.pwrite(self._beside, _note(noted), 0)  # all of it is there before it is mapped
+        self._noted = mmap.mmap(self._beside, _NUMBER)
         with _opening:
             self._open = self._connected()
         self._change = Transaction(self._open)
@@ -248,24 +256,28 @@ class SqliteStore:
             except BlockingIOError:
                 self._wait_for_turn(self._beside)
         if (moment := time.monotonic()) > self._looked + LOOK_AGAIN:
-            if [*map(identity, self._names)] != self._files:
+            whole = os.fstat(self._beside).st_size >= _NUMBER
+            if not whole or [*map(identity, self._names)] != self._files:
                 raise self._replaced()
             self._looked = moment
-        try:
-            noted = int(os.pread(self._beside, 100, 0) or b"0")  # before a look: others go on
-        except (ValueError, OSError):
-            raise LedgerError(
-                f"{self.address}-generation must hold a number: it is damaged"
-            ) from None
+        noted = self._number(self._noted[:])  # before a look: others go on
         change.begun = change.generation
         change.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         return noted
+
+    def _number(self, noted: bytes) -> int:
+        try:
+            return int(noted)
+        except ValueError:
+            raise LedgerError(
+                f"{self.address}-generation must hold a number: it is damaged"
+            ) from None
 
     def _find_head(self, change: Transaction, noted: int, *, write: bool) -> None:
         """Find the last line of the log; an older copy is refused."""
         generation = change.find_head()
         if write and noted < generation:
-            self._note(generation, "nothing was charged")
+            self._noted[:] = _note(generation)
         if generation < noted or generation < self.seen:
             refuse_old(self.address, generation, max(self.seen, noted))
 
@@ -275,7 +287,7 @@ class SqliteStore:
         if (generation := change.generation) > self.seen:
             self.seen = generation
             if change.begun < generation:
-                self._note(generation, change.told)
+                self._noted[:] = _note(generation)
 
     def _undone(self, change: Transaction, error: sqlite3.Error) -> Exception:
         self._undo(change)
@@ -287,13 +299,6 @@ class SqliteStore:
         with suppress(sqlite3.Error):
             if change.db.in_transaction:
                 change.db.execute("ROLLBACK")
-
-    def _note(self, generation: int, told: str) -> None:
-        """Note a generation beside the file, in one's turn."""
-        try:
-            os.pwrite(self._beside, b"%020d\n" % generation, 0)
-        except OSError as error:
-            raise LedgerError(f"{self.address}-generation: {error.strerror}; {told}") from None
 
     def _failure(self, error: Exception, told: str) -> Exception:
         text = str(error)
@@ -326,6 +331,9 @@ class SqliteStore:
                 self._open = None
                 db.close()
         self._beside = -1
+        if self._noted is not None:
+            self._noted.close()
+            self._noted = None
         if beside >= 0:
             flock(beside, LOCK_UN)  # also where a child of this process has the file open
             os.close(beside)
@@ -338,6 +346,11 @@ class SqliteStore:
         """Close this process's connection; the next use opens another."""
         with self._lock:
             self._shut()
+
+
+def _note(generation: int) -> bytes:
+    """A generation as it is noted beside a ledger."""
+    return b"%020d\n" % generation
 
 
 _stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()

@@ -26,6 +26,7 @@ from opendp_optimal.extend import (
     interval,
     loss_of,
     postprocess,
+    record_text,
 )
 from opendp_optimal_bayes.grid import Law, carrier_of, law_of
 from opendp_optimal_bayes.losses import LossLike, loss_matrix
@@ -257,7 +258,10 @@ def keep_within(measurement: Measurement, lo: Fraction, hi: Fraction, carrier: s
         start, end = max(int(lo), least), min(int(hi), most)
     if start > end:
         raise ValueError(f"lo ({_number(lo)}) and hi ({_number(hi)}) must leave {carrier} between")
-    return postprocess(measurement, lambda y: start if y < start else min(y, end), carrier)
+    record = record_text("keep_within", start, end)
+    return postprocess(
+        measurement, lambda y: start if y < start else min(y, end), carrier, record=record
+    )
 
 
 def _inwards(value: float, towards: float) -> float:

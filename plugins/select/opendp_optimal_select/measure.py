@@ -8,7 +8,15 @@ from functools import cache
 
 import opendp.prelude as dp
 
-from opendp_optimal.extend import Space, laplace_scale_up, postprocess, space_of, to_then, whole
+from opendp_optimal.extend import (
+    Space,
+    laplace_scale_up,
+    postprocess,
+    record_text,
+    space_of,
+    to_then,
+    whole,
+)
 from opendp_optimal_select.catalogue import Catalogue
 from opendp_optimal_select.disutility import Disutility, check_disutility
 from opendp_optimal_select.placing import offsets
@@ -67,17 +75,24 @@ def make_multi_selection(
     # The Context API builds a thousand measurements to find its epsilon and releases from one:
     # the offsets wait for the first release.
     steps = cache(lambda: offsets(k, epsilon=per_unit, disutility=disutility))
-    return _respond(noise, steps, catalogue)
+    plain = disutility is None and catalogue is None
+    record = record_text("make_multi_selection", per_unit, k) if plain else None
+    return _respond(noise, steps, catalogue, record)
 
 
 then_multi_selection = to_then(make_multi_selection)
 
 
 def _respond(
-    noise: dp.Measurement, steps: Callable[[], tuple[float, ...]], catalogue: Catalogue | None
+    noise: dp.Measurement,
+    steps: Callable[[], tuple[float, ...]],
+    catalogue: Catalogue | None,
+    record: str | None,
 ) -> dp.Measurement:
     if catalogue is None:
-        return postprocess(noise, lambda signal: [signal + a for a in steps()], "Vec<f64>")
+        return postprocess(
+            noise, lambda signal: [signal + a for a in steps()], "Vec<f64>", record=record
+        )
     largest = sys.float_info.max
     return postprocess(
         noise,

@@ -333,3 +333,49 @@ def test_bad_prices_of_a_query(ledger, context, price, words, request_key):
     with pytest.raises(ValueError, match=words):
         context.query(**price, request=request_key)
     assert ledger.remaining("census") == (2.0, 1e-6)
+
+
+COUNTS = dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T="u32"))
+COUNTS_METRIC = dp.l01inf_distance(dp.absolute_distance(T="u32"))
+
+
+def test_a_unit_of_several_distances(ledger):
+    """Tables of counts are told apart by how many keys, how much of all, how much of each."""
+    ledger.create("counts", epsilon=100.0, delta=0.01)
+    unit = COUNTS_METRIC, (1, 1, 1)
+    ask = dp.m.make_laplace_threshold(COUNTS, COUNTS_METRIC, scale=2.0, threshold=30)
+    given = {"privacy_unit": unit, "domain": COUNTS}
+    first, second = (
+        ledger.context("counts", data=data, **given)(ask, request="key")
+        for data in ({"a": 900}, {"b": 900})
+    )
+    assert first == second
+    assert set(first) == {"a"}
+    queryable = dp.c.make_approximate(
+        dp.m.make_alp_queryable(COUNTS, COUNTS_METRIC, scale=2.0, total_limit=24, value_limit=24)
+    )
+    spent = ledger.budget("counts").spent
+    context = ledger.context("counts", data={"a": 1}, **given)
+    with pytest.raises(ValueError, match="not a queryable"):
+        context(queryable, request="other")
+    assert ledger.budget("counts").spent == spent
+    for distances, words in (((1, 1, 2), "first context"), ((1, 0, 1), "positive")):
+        with pytest.raises(ValueError, match=words):
+            ledger.context(
+                "counts", data={}, privacy_unit=(COUNTS_METRIC, distances), domain=COUNTS
+            )
+
+
+def test_bits_are_stored(ledger):
+    ledger.create("bits", epsilon=100.0)
+    bits = dp.bitvector_domain(max_weight=4)
+    unit = dp.discrete_distance(), 1
+    answers = {
+        ledger.context("bits", data=bytes([n] * 8), privacy_unit=unit, domain=bits)(
+            dp.m.make_randomized_response_bitvec(bits, dp.discrete_distance(), f=0.95),
+            request="key",
+        )
+        for n in range(4)
+    }
+    assert len(answers) == 1
+    assert len(answers.pop()) == 8

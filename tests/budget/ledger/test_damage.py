@@ -35,6 +35,28 @@ def test_an_old_copy_is_refused(tmp_path):
         open_ledger(path, at_least=generation)
 
 
+@pytest.mark.parametrize("left", [b"", b"7\n", b"x" * 21, b"%020d\n" % 99])
+def test_a_noted_generation_that_was_written_to(tmp_path, left):
+    """Noticed by whoever has the ledger open, at the next charge; a shorter number can be read."""
+    path = tmp_path / "budgets.db"
+    ledger = open_ledger(path)
+    ledger.create("a", epsilon=1.0)
+    time.sleep(2 * LOOK_AGAIN)
+    (tmp_path / "budgets.db-generation").write_bytes(left)
+    with pytest.raises(LedgerError, match=r"removed|damaged|old copy"):
+        ledger.charge("a", epsilon=0.5)
+    ledger.close()
+    if left:
+        with pytest.raises(LedgerError, match=r"old copy|damaged"):
+            open_ledger(path)
+        return
+    with open_ledger(path) as again:
+        again.charge("a", epsilon=0.5)
+        assert again.remaining("a") == 0.5
+        again.verify()
+    assert int((tmp_path / "budgets.db-generation").read_bytes()) == 2
+
+
 def test_a_file_that_is_replaced_while_open(tmp_path):
     path = tmp_path / "budgets.db"
     ledger = open_ledger(path)

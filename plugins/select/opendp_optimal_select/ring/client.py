@@ -25,6 +25,7 @@ from opendp_optimal.extend import (
     float_up,
     make_measurement,
     positive,
+    record_text,
     space_of,
     to_then,
     whole,
@@ -234,8 +235,11 @@ def make_ring_selection(
         signal = value + noise.draw()
         return [(signal + a) % n for a in noise.answers]
 
+    record = record_text("make_ring_selection", noise.step_epsilon, noise.weights, noise.answers)
     return make_measurement(
-        input_domain, input_metric, dp.max_divergence(), release, noise.loss, TO="Vec<i32>"
+        *(input_domain, input_metric, dp.max_divergence(), release, noise.loss),
+        TO="Vec<i32>",
+        record=record,
     )
 
 
