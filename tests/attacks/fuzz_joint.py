@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from opendp_optimal import solve_pair, solve_radial
+from opendp_optimal import RadialTable, solve_pair, solve_radial
+from opendp_optimal.arrays import Floats
 from opendp_optimal.certify.decay import Decay
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.certify.pair import unfolded
 from opendp_optimal.certify.radial import Staircase
+from opendp_optimal.certify.steps import Steps
 from opendp_optimal.table.files.pair import KIND as PAIR
 from opendp_optimal.table.files.radial import KIND as RADIAL
 from opendp_optimal.testing.independent import exp_below
@@ -55,19 +57,32 @@ def _steps_hold(law: Staircase, size: int, epsilon: float) -> bool:
     return all(a <= growth * b for a, b in pairwise(density))
 
 
-@cache
-def _decay_holds(law: Decay, size: int, epsilon: float, delta: float) -> bool:
+def _plane_holds(
+    log_density: Callable[[Floats], Floats], spread: float, table: RadialTable, spare: float
+) -> bool:
     """Delta by adding up over the plane of a move; the proof may be a little above it."""
-    c, k = law.c, law.k
-    spread = (size + 40.0) / (c + math.sqrt(k))
     x = np.linspace(-spread, spread, 1501)
     along, across = np.meshgrid(x, x[x > 0], indexing="ij")
     near, far = np.hypot(along, across), np.hypot(along - 1, across)
-    lengths = np.log(across) * (size - 2)
-    here = np.exp(lengths - c * near - k * near**2)
-    there = np.exp(lengths - c * far - k * far**2)
-    lost = np.maximum(here - math.exp(epsilon) * there, 0.0).sum() / here.sum()
-    return bool(lost <= delta * 1.01)
+    lengths = np.log(across) * (table.size - 2)
+    here, there = (np.exp(lengths + log_density(r)) for r in (near, far))
+    lost = np.maximum(here - math.exp(table.epsilon) * there, 0.0).sum() / here.sum()
+    return bool(lost <= table.delta * spare)
+
+
+def _decay_holds(law: Decay, table: RadialTable) -> bool:
+    """The density exp(-c r - k r^2)."""
+    spread = (table.size + 40.0) / (law.c + math.sqrt(law.k))
+    return _plane_holds(lambda r: -law.c * r - law.k * r * r, spread, table, 1.01)
+
+
+def _mixture_holds(law: Steps, table: RadialTable) -> bool:
+    """The density of a mixture of balls, whose edges the grid of the plane only comes near to."""
+    ends = law.radii / law.step
+    logs = np.log(law.weights) - table.size * np.log(ends)
+    heights = np.logaddexp.accumulate(logs[::-1])[::-1]
+    heights = np.append(heights - heights.max(), -np.inf)
+    return _plane_holds(lambda r: heights[np.searchsorted(ends, r)], ends[-1] + 1.5, table, 1.2)
 
 
 def radial_table(rng: random.Random) -> bool:
@@ -78,8 +93,10 @@ def radial_table(rng: random.Random) -> bool:
     law = table.law
     if isinstance(law, Staircase):
         held = _steps_hold(law, table.size, table.epsilon)
+    elif isinstance(law, Steps):
+        held = _mixture_holds(law, table)
     else:
-        held = _decay_holds(law, table.size, table.epsilon, table.delta)
+        held = _decay_holds(law, table)
     if not held:
         raise FuzzError("a radial table was accepted whose noise is not private")
     return True

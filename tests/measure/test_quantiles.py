@@ -182,3 +182,21 @@ def test_wrong_arguments_are_named(wrong):
     (name,) = wrong
     with pytest.raises(ValueError, match=name):
         oo.make_optimal_quantiles(**{**good, **wrong})
+
+
+def test_a_share_of_the_budget_that_ends_on_the_limit_is_no_refusal():
+    """1e-4 for each record, which floats that are divided just miss."""
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
+    for rows, epsilon in ((1, 1e-4), (1000, 1.0), (10_000, 1.0), (3_000, 0.3), (7_000, 0.7)):
+        made = oo.make_optimal_quantiles(*space, (0, 100), [0.5], rows, epsilon)
+        assert made.map(rows) == epsilon
+        assert 0 <= next(iter(made([50] * 10))) <= 100
+    with pytest.raises(ValueError, match="d_out"):
+        oo.make_optimal_quantiles(*space, (0, 100), [0.5], 10_000, 0.999)
+
+
+def test_the_interval_of_a_median_of_a_thousand_says_something():
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
+    made = oo.make_optimal_quantiles(*space, (0, 999), [0.5], 1, 1.0)
+    told = [made(list(range(1000))) for _ in range(20)]
+    assert sum(one.low[0] > 400 and one.high[0] < 600 for one in told) > 10

@@ -401,3 +401,17 @@ def test_categories_are_compared_as_text() -> None:
     assert found["len"].to_list() == pytest.approx([500, 500], abs=30)
     with pytest.raises(ValueError, match="kind"):
         optimal(plan, keys=["neither"])
+
+
+def test_long_sums_are_floats() -> None:
+    """A thousand rows of 2^60 are more than 64 bits hold."""
+    frame = pl.DataFrame({"x": [1 << 60] * 1000}).lazy()
+    context = dp.Context.compositor(
+        data=frame,
+        privacy_unit=dp.unit_of(contributions=1),
+        privacy_loss=dp.loss_of(epsilon=1.0),
+        split_evenly_over=1,
+    )
+    told = optimal(context.query().select(pl.col("x").dp.sum((0, 1 << 60)))).release()
+    assert told.schema["x"] == pl.Float64
+    assert abs(told["x"].item() / 2.0**60 - 1000) < 100

@@ -115,3 +115,18 @@ def test_every_price_composes_to_what_was_asked() -> None:
     noise = table_noise(Moves((1,), (1,), rows=3, groups=3), Price(1.0, 1e-6))
     table = noise.table
     assert table.epsilon * 3 <= 1.0 or table.delta_at(table.epsilon) * 3 < 1e-6
+
+
+def test_what_a_column_counts_decides_how_far_its_noise_reaches() -> None:
+    even = table_noise(Moves((1, 8, 8), (1, 8, 8)), Price(1.0))
+    heavy = table_noise(Moves((1, 8, 8), (1, 8, 8), weights=(9.0, 1.0, 1.0)), Price(1.0))
+    assert heavy.variance[0] < 0.8 * even.variance[0]
+    assert heavy.variance[1] > even.variance[1]
+    seen = heavy.sample.var(0)
+    assert seen == pytest.approx(np.array(heavy.variance), rel=0.1)
+    with pytest.raises(ValueError, match="weights"):
+        Moves((1, 8), (1, 8), weights=(1.0,))
+
+
+def test_rows_that_share_a_budget_down_to_the_limit_have_noise() -> None:
+    assert table_noise(Moves((1,), (10_000,), rows=10_000), Price(1.0)).variance[0] > 0
