@@ -94,12 +94,12 @@ def test_a_tail_that_does_not_fall_is_not_bounded(monkeypatch):
         decay_loss_up(Decay(0.5, 0.0, FINE), "l2", 3, 1)
     # It falls, but more of it is beyond than before.
     with pytest.raises(CertificateError, match="tail"):
-        decay_delta_up(Decay(1.02, 0.0, FINE), 3, 1.0)
+        decay_delta_up(Decay(1.3, 0.0, FINE), 3, 1.0)
 
 
 @pytest.mark.parametrize("fine", [256, FINE])
 @pytest.mark.parametrize("reach", [9, 40])
-@pytest.mark.parametrize(("c", "k", "size"), [(1.3, 0.0, 1), (1.4, 0.05, 3), (0.0, 0.3, 4)])
+@pytest.mark.parametrize(("c", "k", "size"), [(1.3, 0.0, 1), (1.4, 0.05, 3), (0.2, 0.3, 4)])
 @pytest.mark.parametrize("power", [1, 2])
 def test_losses_cost_the_grid_and_what_is_beyond(monkeypatch, c, k, size, power, reach, fine):
     monkeypatch.setattr(decay, "far", lambda *_: reach)
@@ -115,6 +115,17 @@ def test_losses_cost_the_grid_and_what_is_beyond(monkeypatch, c, k, size, power,
     assert expected * (1 - 1e-9) <= found <= expected * (1 + 1e-8)
     true = mass(c, k, size, more=power) / mass(c, k, size) * float(factor("l2", size, power))
     assert true <= found * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("fine", [256, FINE])
+def test_losses_of_gaussian_noise_are_those_of_its_coordinates(fine):
+    law, size = Decay(0.0, 0.3, fine), 4
+    each = math.sqrt(1 / 0.6)
+    mean, square = size * each * math.sqrt(2 / math.pi), size * each**2
+    moved = (math.sqrt(square) + math.sqrt(size) / fine) ** 2
+    for power, expected in ((1, mean + size / fine), (2, moved)):
+        found = float(decay_loss_up(law, "l2", size, power))
+        assert expected * (1 - 1e-12) <= found <= expected * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("distance", [Fraction(1), Fraction(1, 3)])

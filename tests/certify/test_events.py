@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -152,7 +153,7 @@ def test_prices_are_equal_by_content():
     curve = COURSES[0]
     assert curve == replace(curve)
     assert hash(curve) == hash(replace(curve))
-    for name, value in {"price": 2.0, "places": curve.places[:-1], "radii": curve.slopes,
+    for name, value in {"price": 2.0, "size": 2, "places": curve.places[:-1], "radii": curve.slopes,
                         "slopes": curve.radii}.items():  # fmt: skip
         assert curve != replace(curve, **{name: value})
     assert one != curve
@@ -172,7 +173,7 @@ def smooth(price, places, radii, slopes) -> SmoothPrices:
 COURSES = [
     smooth(3.0, [0, 1, 2.5, 4], [0, 0.9, 2.4, 4.2], [0.8, 0.95, 1.1, 1.3]),
     smooth(1.5, [0, 0.5, 2, 2.75, 5], [0, 0.3, 1.7, 2.5, 4.6], [0.5, 0.9, 1.0, 0.9, 0.9]),
-    smooth(9.0, [0, 2], [0, 1.7], [0.7, 1.0]),
+    smooth(9.0, [0, 2], [0, 1.75], [0.7, 1.0]),
     smooth(6.0, [0, 3, 7, 8], [0, 2.6, 6.4, 7.4], [0.8, 0.9, 1.0, 1.0]),
 ]
 
@@ -188,7 +189,11 @@ def least_along(prices: SmoothPrices, size: int, epsilon: float, delta: float) -
     untold = below(size, -(1 + r * r - back * back) / (2 * r))
     told, untold = np.where(s > end - 1, 0.0, told), np.where(s < 1, 0.0, untold)
     value = r * r + prices.price * (told - math.exp(epsilon) * untold)
-    return float(value.min()) - prices.price * delta
+    # Beyond the last knot nothing is told, and S stays.
+    r = course(end) + np.geomspace(1e-9, 9, 500)
+    untold = below(size, -(1 + r * r - course(end - 1) ** 2) / (2 * r))
+    beyond = r * r - prices.price * math.exp(epsilon) * untold
+    return max(0.0, float(min(value.min(), beyond.min())) - prices.price * delta)
 
 
 @pytest.mark.parametrize("course", range(len(COURSES)))
@@ -201,11 +206,59 @@ def test_the_bound_along_a_course_is_the_least(course, size):
         assert exact - 2e-3 * max(1, abs(exact)) <= found <= exact + 1e-6
 
 
+def drawn_course(number: int) -> tuple[SmoothPrices, int, float]:
+    """Any course: neighbours' answers may be beyond reach of one another, or within all of it."""
+    random = np.random.default_rng(number)
+    places = np.cumsum(np.append(0, random.choice([0.25, 0.5, 1, 1.5], int(random.integers(4, 9)))))
+    places = np.append(places, places[-1] + 1.5)
+    rises = np.diff(places) * random.choice([0.3, 0.7, 0.95, 1.05, 1.6, 2.5], len(places) - 1)
+    mean = rises / np.diff(places)
+    slopes = np.minimum(np.append(mean, mean[-1]), np.append(mean[0], mean))
+    slopes *= random.uniform(0.3, 2, len(slopes))
+    radii = np.append(0, np.cumsum(rises)) * random.choice([0.41, 0.97])
+    prices = smooth(random.choice([0.2, 1, 4, 15]), places, radii, slopes * radii[-1] / rises.sum())
+    return prices, int(random.choice([2, 3, 4, 7, 20])), float(random.uniform(0.05, 2))
+
+
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_the_bound_along_any_course_is_the_least(first):
+    for number in range(first, first + 10):
+        prices, size, epsilon = drawn_course(number)
+        exact = least_along(prices, size, epsilon, 0.0)
+        found = float(smooth_bound_down(prices, size, epsilon, 0.0))
+        # What a course that ends within a sensitivity proves is not looked at closely.
+        near = exact if prices.radii[-1] > KNOT else 0.0
+        assert near - 0.02 * max(1, abs(exact)) <= found <= exact + 1e-6
+
+
+@pytest.mark.parametrize("size", [2, 3, 8])
+@pytest.mark.parametrize("end", [0.55, 0.7, 0.8, 0.95, 1.2])
+def test_beyond_a_course_that_is_short_neighbours_are_nearer(end, size):
+    for start in (0.1, 0.3, 0.5):
+        for price in (0.5, 2.0, 9.0):
+            inner = min(start, end - start) / 2
+            prices = smooth(price, [0, 1, 2], [0, start, end], [start, inner, 0.05])
+            exact = least_along(prices, size, 0.5, 0.0)
+            assert 0 <= smooth_bound_down(prices, size, 0.5, 0.0) <= exact + 1e-9
+
+
 def test_delta_costs_the_price_along_a_course_too():
-    one = COURSES[0]
-    cost = smooth_bound_down(one, 3, 1.0, 0.0) - smooth_bound_down(one, 3, 1.0, 0.25)
-    assert cost == 0.75
-    assert abs(smooth_bound_down(replace(one, price=0.0), 3, 1.0, 0.5)) < 1e-12
+    one = replace(COURSES[0], price=0.75)
+    whole = smooth_bound_down(one, 3, 0.4, 0.0)
+    assert whole > 0.1
+    assert whole - smooth_bound_down(one, 3, 0.4, 0.125) == Fraction(3, 32)
+    assert smooth_bound_down(one, 3, 0.4, 1.0) == 0
+    assert smooth_bound_down(replace(one, price=0.0), 3, 1.0, 0.5) == 0
+
+
+def test_the_bound_of_shorter_vectors_serves_longer_ones():
+    one = replace(COURSES[0], price=0.75)
+    for part, size in ((2, 2), (2, 5), (3, 3000), (5, MOST_COORDINATES + 7)):
+        found = smooth_bound_down(replace(one, size=part), size, 0.4, 0.01)
+        assert found == smooth_bound_down(one, part, 0.4, 0.01) * Fraction(size, part)
+    for part, size in ((1, 5), (-1, 5), (6, 5), (2.0, 5), (MOST_COORDINATES + 1, 9999)):
+        with pytest.raises(CertificateError):
+            smooth_bound_down(replace(one, size=part), size, 0.4, 0.01)
 
 
 def test_the_least_and_the_largest_courses():
@@ -240,6 +293,10 @@ def test_the_least_and_the_largest_courses():
                  slopes=np.array([1, 1])), 3),
         (replace(good, places=np.array([0, 1 << 61]), radii=np.array([0, (1 << 61) + 1]),
                  slopes=np.array([1, 1])), 3),
+        (replace(good, places=np.array([0, 1 << 31, (1 << 61) + 1]),
+                 radii=np.array([0, 1 << 40, 1 << 61]), slopes=np.array([1, 1, 1])), 3),
+        (replace(good, places=np.array([0, 1 << 31, 1 << 61]),
+                 radii=np.array([0, 1 << 40, (1 << 61) + 1]), slopes=np.array([1, 1, 1])), 3),
         (replace(good, places=np.array([0, 1, 1 << 31]), radii=np.array([0, 1 << 61, 1 << 61]),
                  slopes=np.array([1, 1, 1])), 3),
         (replace(good, places=np.array([0, 1, 1, 1 << 31]), radii=np.array([0, 9, 99, 1 << 41]),

@@ -134,7 +134,7 @@ def test_losses_of_decays_are_integrals(c, k, size, power):
         at = lambda r: r ** (size - 1 + more) * math.exp(-c * r - k * r * r)  # noqa: E731
         return integrate.quad(at, 0, 4)[0] + integrate.quad(at, 4, 80)[0]
 
-    for norm in ("l1", "l2", "linf"):
+    for norm in ("l1", "l2", "linf") if c else ("l2",):  # Gaussian noise has one norm
         exact = mass(power) / mass(0) * float(factor(norm, size, power))
         found = float(decay_loss_up(Decay(c, k, 1 << 34), norm, size, power))
         assert exact * (1 - 1e-8) <= found <= exact * (1 + 1e-7)
