@@ -57,6 +57,25 @@ class Frozen:
         return type(self), tuple(getattr(self, entry.name) for entry in fields(self))  # type: ignore[arg-type]
 
 
+class Valued(Frozen):
+    """A frozen dataclass (with ``eq=False``) that equals what has its class and equal fields."""
+
+    def __eq__(self, other: object) -> bool:
+        """Equal content."""
+        return type(other) is type(self) and _contents(self) == _contents(other)
+
+    def __hash__(self) -> int:
+        """By content."""
+        return hash(_contents(self))
+
+
+def _contents(value: Any) -> tuple[Any, ...]:
+    parts = (getattr(value, entry.name) for entry in fields(value))
+    return tuple(
+        (p.dtype.str, p.shape, p.tobytes()) if isinstance(p, np.ndarray) else p for p in parts
+    )
+
+
 def html_rows(rows: Iterable[tuple[str, ...]]) -> str:
     """Rows as a small table of HTML, the first cell of each as its head.
 

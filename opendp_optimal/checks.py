@@ -91,6 +91,17 @@ def share(name: str, value: Any) -> float:
     return number
 
 
+def storable(text: str) -> bool:
+    """Whether a text can be written as UTF-8 and has no zero in it, which databases refuse.
+
+    :param text: of any length.
+    """
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
+
+
 def whole(name: str, value: Any, *, least: int = 1, most: int | None = None) -> int:
     """Return an integer within bounds.
 

@@ -83,14 +83,18 @@ def check_output(path: Path | str) -> None:
 
 @contextlib.contextmanager
 def csv_rows(path: Path, largest: int = LARGEST) -> Iterator[Iterator[list[str]]]:
-    """Read a CSV file and yield its rows.
+    """Read a CSV file in UTF-8, with or without a byte order mark, and yield its rows.
 
     :param path: the file
     :param largest: the most bytes it may have
     :raises OSError: if it is no regular file, or too large
     :raises ValueError: where it is no CSV file
     """
-    with io.StringIO(read_regular(path, largest).decode(), newline="") as lines:
+    try:
+        text = read_regular(path, largest).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path.name} must be text in UTF-8") from None
+    with io.StringIO(text, newline="") as lines:
         try:
             yield csv.reader(lines)
         except csv.Error as error:

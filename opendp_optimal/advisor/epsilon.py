@@ -11,12 +11,13 @@ from opendp_optimal.checks import finite, positive
 from opendp_optimal.errors import GapWarning
 from opendp_optimal.exact.halving import least
 from opendp_optimal.losses.base import Loss, loss_of
-from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
+from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA
 from opendp_optimal.search.noise import solve
 
 __all__ = ["epsilon_for"]
 
 _CLOSE = 1e-3
+_LEAST = 1e-4
 _CANDIDATES = ("staircase", "laplace", "truncated_laplace", "tulap")
 
 
@@ -43,7 +44,7 @@ def epsilon_for(
     parsed = loss_of(loss)
     chance = finite("delta", delta)
     if chance != 0 and not MIN_DELTA <= chance < 1:
-        raise ValueError(f"delta ({delta!r}) must be 0 or in [{MIN_DELTA}, 1)")
+        raise ValueError(f"delta ({delta!r}) must be 0 or in [{MIN_DELTA:g}, 1)")
     if not parsed.power:
         raise ValueError(f"loss ({parsed.name}) must be l1, l2 or pinball: others do not scale")
     wanted = positive("error", error) / positive("sensitivity", sensitivity) ** parsed.power
@@ -51,9 +52,9 @@ def epsilon_for(
     def about(epsilon: float) -> float:
         return min(known.expected_loss(name, epsilon, chance, parsed) for name in _CANDIDATES)
 
-    if about(MIN_EPSILON) <= wanted:
-        return MIN_EPSILON
-    guess = least(lambda e: about(e) <= wanted, MIN_EPSILON, MAX_EPSILON, close=1e-6)
+    if about(_LEAST) <= wanted:
+        return _LEAST
+    guess = least(lambda e: about(e) <= wanted, _LEAST, MAX_EPSILON, close=1e-6)
     at = _rounded(min(guess, MAX_EPSILON))
     # By which part the loss falls with a part of epsilon: so much wider may the gap be.
     steep = max(1.0, math.log(about(at / 1.01) / about(at)) / math.log(1.01))
@@ -73,7 +74,7 @@ def epsilon_for(
                 f"delta ({delta!r}) and sensitivity ({sensitivity!r})"
             )
         # The staircase is optimal without a delta (Geng, Viswanath 2014).
-        if high <= max(MIN_EPSILON, low * (1 + _CLOSE)) or (chance == 0 and high < math.inf):
+        if high <= max(_LEAST, low * (1 + _CLOSE)) or (chance == 0 and high < math.inf):
             return high
         aside = 1 - _CLOSE / 2 if found <= wanted else 1 + _CLOSE / 2
         root = at * ((found / wanted) ** (1 / steep) * aside) ** pace
@@ -81,7 +82,7 @@ def epsilon_for(
         pace = 1.0 if low > 0 else 2 * pace
         if not low < root < high:
             root = math.sqrt(low * high) if low and high < math.inf else at * aside**4
-        at = min(MAX_EPSILON, max(MIN_EPSILON, _rounded(root)))
+        at = min(MAX_EPSILON, max(_LEAST, _rounded(root)))
         if at == high:
             return high
 

@@ -91,7 +91,7 @@ class Request:
             raise ValueError(f"rho ({rho}) must be in [{MIN_EPSILON**2:g}, {MAX_RHO:g}]")
         object.__setattr__(self, "rho", rho)
         if self.delta != 0 and not MIN_DELTA <= self.delta < 1:
-            raise ValueError(f"delta ({self.delta}) must be 0 or in [{MIN_DELTA}, 1)")
+            raise ValueError(f"delta ({self.delta}) must be 0 or in [{MIN_DELTA:g}, 1)")
 
     def _check_shape(self) -> None:
         object.__setattr__(self, "queries", whole("queries", self.queries, most=MOST_NUMBERS))

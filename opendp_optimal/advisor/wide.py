@@ -172,7 +172,7 @@ def _concentrated(request: Request) -> Iterator[Proposal]:
     def table() -> Candidate:
         epsilon = min(pure_epsilon(rho), MAX_EPSILON)
         if epsilon < MIN_EPSILON:
-            raise ValueError(f"the epsilon that costs rho ({rho:.3g}) is below {MIN_EPSILON}")
+            raise ValueError(f"the epsilon that costs rho ({rho:.3g}) is below {MIN_EPSILON:g}")
         best = best_guarantee(space, d_in, epsilon, delta, loss, request.gap)
         return Candidate(
             name=_name(best) if space.vector else "optimal table" if delta else "staircase",

@@ -15,27 +15,24 @@ Integrals, exponentials and powers are balls of Arb, which hold the true value.
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from itertools import pairwise
 
-import numpy as np
 from flint import acb, arb
 
 from opendp_optimal.certify.balls import ball, precision, up
 from opendp_optimal.certify.radial import MOST_SIZE, factor, rounded
 from opendp_optimal.errors import CertificateError
+from opendp_optimal.known.decay import edges, far, mode
 
 __all__ = ["LEAST_GRID", "Decay", "decay_delta_up", "decay_loss_up", "prove_decay"]
 
-_TOLERANCE = 2.0**-30
+_TOLERANCE = 2.0**-40
 """Relative accuracy of integrals; their error is part of what they return."""
-_CELLS = 32
-_DEEP = 44.0
-"""Parts of an integral smaller by e to this are bounded, not computed."""
+_LOOKS = 16
+"""Places where an integrand is looked at first."""
 LEAST_GRID = 1 << 8
 """Grid steps in a sensitivity, at least."""
 
@@ -58,8 +55,6 @@ def prove_decay(law: Decay, size: int, epsilon: float, delta: float) -> None:
     _check_decay(law, size)
     if law.k == 0 and law.c <= epsilon:
         return
-    if delta == 0:
-        raise CertificateError(f"privacy: the decay falls by more than e^{epsilon}")
     if not decay_delta_up(law, size, epsilon) <= Fraction(delta):
         raise CertificateError(f"privacy: the decay spends more than delta ({delta})")
 
@@ -90,10 +85,10 @@ def decay_delta_up(
         raise CertificateError(f"epsilon ({epsilon}) must be in (0, 64)")
     with precision():
         # A move of another length is a move of length 1 of noise in other units.
-        far = ball(distance)
+        c, k = ball(Fraction(law.c) * distance), ball(Fraction(law.k) * distance**2)
         if law.c == 0:
-            return _gaussian_up(ball(law.k) * far * far, epsilon)
-        return _delta_up(ball(law.c) * far, ball(law.k) * far * far, size, epsilon, law, distance)
+            return _gaussian_up(k, epsilon)
+        return _delta_up(c, k, size, epsilon, ball(law.fine * distance))
 
 
 def _gaussian_up(k: arb, epsilon: float) -> Fraction:
@@ -106,13 +101,9 @@ def _gaussian_up(k: arb, epsilon: float) -> Fraction:
     return min(Fraction(1), max(Fraction(0), up(first - second)))
 
 
-def _delta_up(
-    c: arb, k: arb, size: int, epsilon: float, law: Decay, distance: Fraction
-) -> Fraction:
-    reach = _far(float(c), float(k), size)
-    radius = ball(reach)
-    step = 1 / ball(law.fine * distance)
-    slack = step * (c + k * (2 * radius + step))
+def _delta_up(c: arb, k: arb, size: int, epsilon: float, fine: arb) -> Fraction:
+    reach = far(float(c), float(k), size)
+    slack = _slack(c, k, reach, fine)
     inner = ball(epsilon) - slack
     if not inner > 0:
         raise CertificateError("the grid of a decay is too coarse for epsilon")
@@ -128,26 +119,9 @@ def _delta_up(
     return min(Fraction(1), up(found))
 
 
-def _far(c: float, k: float, size: int) -> int:
-    """A radius that the noise hardly ever exceeds, even by less than 1; a guess."""
-
-    def logs(r: float) -> float:
-        return (size - 1) * math.log(r) - c * r - k * r * r
-
-    mode = max(_mode(c, k, size - 1), 1.0)
-    high = 2 * mode + 2
-    while logs(high) > logs(mode) - 2 * _DEEP:
-        high *= 1.25
-    low = mode
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if logs(middle) > logs(mode) - 2 * _DEEP else (low, middle)
-    return math.ceil(high) + 2
-
-
-def _mode(c: float, k: float, exponent: int) -> float:
-    """Where r^exponent exp(-c r - k r^2) is largest."""
-    return 2 * exponent / (c + math.sqrt(c * c + 8 * k * exponent)) if exponent else 0.0
+def _slack(c: arb, k: arb, reach: int, fine: arb) -> arb:
+    """By how much F falls within a grid step, up to a radius."""
+    return (c + k * (2 * reach + 1 / fine)) / fine
 
 
 def _tail(c: arb, k: arb, size: int, radius: int) -> arb:
@@ -167,49 +141,31 @@ def _mass(c: arb, k: arb, size: int, power: int, reach: int) -> arb:
     def at(r: acb, _: bool) -> acb:
         return r**exponent * (-(c_ + k_ * r) * r).exp()
 
-    mode = _mode(float(c), float(k), exponent)
-    return _integral(at, [0.0, mode / 2, mode, 2 * mode, float(reach)], mode)
+    most = arb(mode(float(c), float(k), exponent))
+    return _integral(at, arb(0), most) + _integral(at, most, arb(reach))
 
 
-def _integral(at: Callable[[acb, bool], acb], ends: list[Any], peak: float) -> arb:
-    """The integral of an entire function over consecutive ends, to a tolerance of the whole.
-
-    :param at: the function
-    :param ends: from where to where, over which places between
-    :param peak: about where the function is largest, to know how large it is
-    """
-    places = [arb(end) if isinstance(end, (int, float)) else end for end in ends]
-    spread = (places[-1] - places[0]).mid()
-    highest = abs(at(acb(arb(peak)), False).real.mid())
-    close = highest * spread * arb(_TOLERANCE) * arb(2) ** -6
-    total = arb(0)
-    for one, other in itertools.pairwise(places):
-        if one < other:
-            part = acb.integral(at, acb(one), acb(other), rel_tol=_TOLERANCE, abs_tol=close)
-            total += part.real
-    return total
+def _integral(at: Callable[[acb, bool], acb], low: arb, high: arb) -> arb:
+    """The integral of an entire function, to a tolerance of what is largest times the width."""
+    width = high - low
+    places = (acb(low + width * i / _LOOKS) for i in range(_LOOKS))
+    close = max(abs(at(place, False).real).mid() for place in places) * width * _TOLERANCE
+    found = acb.integral(at, acb(low), acb(high), rel_tol=_TOLERANCE, abs_tol=close.mid())
+    return found.real
 
 
 def _told(c: arb, k: arb, size: int, epsilon: arb, near: float, reach: int) -> arb:
     """The integral over x and y of what tells neighbours apart, up to x = 2 reach + 1."""
-    last = ball(2 * reach + 1)
-    edges = _edges(float(c), float(k), size, near, 2.0 * reach + 1)
-    places = [arb(1), *(arb(e) for e in edges), last]
-    # Far out the squares of y are small beside those of x.
-    close = _mode(float(c), float(k), size) < 20
-    told = [_over_y(c + k * x, k, size, epsilon, closely=close) for x in places]
+    last = 2 * reach + 1
+    places = [arb(1), *map(arb, edges(float(c), float(k), size, near, last)), arb(last)]
+    told = [_over_y(c + k * x, k, size, epsilon) for x in places]
     total = arb(0)
-    for i, (low, high) in enumerate(itertools.pairwise(places)):
+    for i, (low, high) in enumerate(pairwise(places)):
         (inner, squares), (outer, _) = told[i], told[i + 1]
-        if not outer > 0:
-            if outer.upper() > 0:
-                raise CertificateError("an integral of a decay cannot be bounded")
-            continue
+        if outer == 0:
+            continue  # nor does anything up to there tell them apart
         at = _chorded(c, k, size, (low, high), (inner, outer), squares)
-        begin = low.acosh() if i else arb(0)
-        end = high.acosh()
-        peak = _outer_peak(float(c), float(k), size, float(begin), float(end))
-        total += _integral(at, [begin, end], peak)
+        total += _integral(at, low.acosh(), high.acosh())
     return total
 
 
@@ -229,60 +185,11 @@ def _chorded(
     return at
 
 
-def _outer_peak(c: float, k: float, size: int, begin: float, end: float) -> float:
-    s = np.linspace(begin, end, 65)[1:]
-    x = np.cosh(s)
-    return float(s[np.argmax(-c * x / 2 - k * x * x / 4 + (size - 2) * np.log(np.sinh(s)))])
-
-
-def _edges(c: float, k: float, size: int, epsilon: float, last: float) -> list[float]:
-    """Where the cells of x end; any places prove something, good ones nearly all.
-
-    The error of chords is least where cells are as dense as the cube root of what they bend.
-    """
-    first = max(1.0, (epsilon - c) / k) if k > 0 else last
-    if not first < last:
-        return []
-    x = first + (last - first) * np.linspace(0.0, 1.0, 1025)[1:] ** 2
-    g = c + k * x
-    begin = np.arcsin(np.minimum(epsilon / g, 1.0))[:, None]
-    fall = np.maximum((size - 2) * np.tan(np.minimum(begin, 1.57)) - g[:, None], 0.5)
-    width = np.minimum(math.pi / 2 - begin, _DEEP / fall)
-    angle = begin + width * (_PLACES + 1) / 2
-    shift = (size - 2) * np.log(np.cos(begin) + 1e-300)
-    bent = np.exp((size - 2) * np.log(np.cos(angle) + 1e-300) - shift) * np.sin(angle) ** 2
-    bent *= np.sinh(np.clip(g[:, None] * np.sin(angle) - epsilon, 0.0, 300.0) / 2)
-    inner = np.log((bent * _SHARES * width).sum(axis=1) + 1e-300) + shift[:, 0]
-    logs = inner - c * x / 2 - k * x * x / 4 + 0.5 * (size - 3) * np.log(x * x - 1) + 2 * np.log(x)
-    dense = np.exp((logs - logs.max()) / 3) + 1e-9
-    filled = np.cumsum(dense * np.gradient(x))
-    places = np.interp(np.arange(1, _CELLS) / _CELLS, filled / filled[-1], x)
-    # What grows fast is not left to one long chord at the end.
-    end = float(places[-1])
-    beyond = [end + (end - first) * (2.0**i - 1) / 8 for i in range(1, 12)]
-    found = {first, *places.tolist(), *(place for place in beyond if place < last)}
-    return sorted(found - {1.0, last})
-
-
-_PLACES, _SHARES = np.polynomial.legendre.leggauss(24)
-
-
-def _over_y(g: arb, k: arb, size: int, epsilon: arb, *, closely: bool) -> tuple[arb, arb]:
+def _over_y(g: arb, k: arb, size: int, epsilon: arb) -> tuple[arb, arb]:
     """What tells neighbours apart, over y: from above; and y^2 times it, from below."""
     if g <= epsilon:
         return arb(0), arb(0)
-    if not g > epsilon:
-        raise CertificateError("an integral of a decay cannot be bounded")
     begin, end = (epsilon / g).asin(), arb.pi() / 2
-    # Beyond ``middle`` the cosine's power is so small that a crude bound is enough.
-    a = float(begin)
-    fall = (size - 2) * math.tan(min(a, 1.57)) - float(g)
-    far = a + (_DEEP / fall if fall > 0 else 2.0)
-    rest = arb(0)
-    if far < 1.5:
-        middle = arb(far)
-        rest = (g / 2).exp() * middle.cos() ** (size - 2) * (end - middle)
-        end = middle
     half, e, k_ = acb(g) / 2, acb(epsilon), acb(k) / 4
 
     def at(angle: acb, _: bool) -> acb:
@@ -290,26 +197,23 @@ def _over_y(g: arb, k: arb, size: int, epsilon: arb, *, closely: bool) -> tuple[
         told = (half * y).exp() - (e - half * y).exp()
         return told * (-k_ * y * y).exp() * angle.cos() ** (size - 2)
 
-    width = float(end) - a
-    peak = a + min(width / 2, 2.0 / fall if fall > 0 else width / 2)
-    told = _integral(at, [begin, end], peak)
-    if closely:
-        return told + rest, _integral(lambda z, _: at(z, _) * z.sin() ** 2, [begin, end], peak)
-    return told + rest, told * (epsilon / g) ** 2
+    return _integral(at, begin, end), _integral(lambda z, _: at(z, _) * z.sin() ** 2, begin, end)
 
 
 def decay_loss_up(law: Decay, norm: str, size: int, power: int) -> Fraction:
     """The expected sum of |z_i|^power of a decay, from above, in sensitivities."""
     _check_decay(law, size)
+    step_up = Fraction(1, law.fine)
     with precision():
         c, k = ball(law.c), ball(law.k)
-        reach = _far(law.c, law.k, size)
+        if law.c == 0:
+            # Each coordinate is a real Gaussian variable, rounded.
+            each = 1 / (2 * k) if power == 2 else 1 / (arb.pi() * k).sqrt()
+            return up(rounded(size * each, size, power, step_up))
+        reach = far(law.c, law.k, size)
         whole = _mass(c, k, size, 0, reach)
         beyond = _tail(c, k, size + power, reach)
         mean = (_mass(c, k, size, power, reach) + beyond) / whole
         # Rounded up to the grid, the norm falls off faster: F is above the density, by e^s at most.
-        step = 1 / ball(law.fine)
-        slack = step * (c + k * (2 * ball(reach) + step))
-        mean *= slack.exp() / (1 - beyond / whole)
-        step_up = Fraction(1, law.fine)
+        mean *= _slack(c, k, reach, ball(law.fine)).exp() / (1 - beyond / whole)
         return up(rounded(mean * factor(norm, size, power), size, power, step_up))

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from opendp_optimal.arrays import Frozen, Integers
+from opendp_optimal.arrays import Integers, Valued
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.certify.spike import Spike, spike_ratio, spike_units
 from opendp_optimal.errors import CertificateError
@@ -23,20 +23,12 @@ from opendp_optimal.losses.base import Loss
 
 
 @dataclass(frozen=True, eq=False)
-class PureTail(Frozen):
+class PureTail(Valued):
     """How noise goes on: ``weight`` for each side, a block of weights, and ``again``."""
 
     weight: int
     weights: Integers
     again: int
-
-    def __eq__(self, other: object) -> bool:
-        """Equal content."""
-        return (
-            isinstance(other, PureTail)
-            and (self.weight, self.again) == (other.weight, other.again)
-            and np.array_equal(self.weights, other.weights)
-        )
 
 
 def _right_half(weights: Integers, tail: PureTail, blocks: int) -> list[int]:

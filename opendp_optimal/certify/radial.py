@@ -7,11 +7,16 @@ ball j adds is at most e^epsilon times that of ball j + 1, for all j, then the d
 most e^epsilon times that at z', for all z and z' up to a sensitivity apart, since z' lies in ball
 j + 1 whenever z lies in ball j.
 
+Under the linf norm a ball may reach farther in some coordinates, each by an offset of its own, the
+same for all balls: z' lies in ball j + 1 all the same, and only volumes are others.
+
 Exponentials and powers are balls of Arb, which hold the true value.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -40,6 +45,7 @@ class Staircase(Frozen):
     :param weights: of the balls from there on
     :param tail: weight of all balls beyond
     :param again: how likely, out of 2^62, it is to go on from a ball beyond to the next
+    :param offsets: how much farther balls reach in each coordinate; empty for none
     """
 
     first: int
@@ -48,6 +54,7 @@ class Staircase(Frozen):
     weights: Integers
     tail: int
     again: int
+    offsets: tuple[int, ...] = ()
 
     @property
     def end(self) -> int:
@@ -70,39 +77,47 @@ class Staircase(Frozen):
     @property
     def _key(self) -> tuple[Any, ...]:
         weights = self.weights.tobytes()
-        return self.first, self.step, self.start, self.tail, self.again, weights
+        return self.first, self.step, self.start, self.tail, self.again, weights, self.offsets
 
 
 def prove_staircase(law: Staircase, size: int, epsilon: float) -> None:
     """Raise unless a staircase is epsilon-private in vectors of a length."""
     _check_staircase(law, size)
     weights = [int(w) for w in law.weights]
+    sides = Counter(law.offsets) if law.offsets else {0: size}
     with precision():
         most = ball(epsilon).exp()
         stop = Fraction(TOTAL - law.again, TOTAL)
         outward = [ball(w) for w in weights[1:]] + [ball(law.tail * stop)]
         for j, (inner, outer) in enumerate(zip(weights, outward, strict=True), law.start):
-            if not inner * _growth(law, j, size) <= most * outer:
+            if not inner * _growth(law, j, sides) <= most * outer:
                 raise CertificateError(f"privacy: step {j} falls by more than e^{epsilon}")
         # Farther out balls grow ever less from one to the next.
-        if not _growth(law, law.end, size) <= most * ball(Fraction(law.again, TOTAL)):
+        if not _growth(law, law.end, sides) <= most * ball(Fraction(law.again, TOTAL)):
             raise CertificateError(f"privacy: the tail falls by more than e^{epsilon} a step")
 
 
-def _growth(law: Staircase, j: int, size: int) -> arb:
-    """The volume of ball j + 1 over that of ball j."""
-    radius = law.first + j * law.step
-    return ball(Fraction(radius + law.step, radius)) ** size
+def _growth(law: Staircase, j: int, sides: Mapping[int, int]) -> arb:
+    """The volume of ball j + 1 over that of ball j, for so many coordinates with each offset."""
+    growth = arb(1)
+    for offset, count in sides.items():
+        radius = law.first + j * law.step + offset
+        growth *= ball(Fraction(radius + law.step, radius)) ** count
+    return growth
 
 
 def _check_staircase(law: Staircase, size: int) -> None:
     numbers = (law.first, law.step, law.start, law.tail, law.again, size)
     array = law.weights
     listed = isinstance(array, np.ndarray) and array.dtype == np.int64 and array.ndim == 1
-    if any(type(n) is not int for n in numbers) or not listed:
+    if any(type(n) is not int for n in (*numbers, *law.offsets)) or not listed:
         raise CertificateError("a staircase is not given by integers")
     if not (0 < law.first <= law.step < 1 << 40 and 0 <= law.start <= 1 << 40):
         raise CertificateError("the radii of a staircase are out of range")
+    if type(law.offsets) is not tuple or len(law.offsets) not in (0, size):
+        raise CertificateError("a staircase has not an offset for each coordinate")
+    if not all(0 <= offset < 1 << 40 for offset in law.offsets):
+        raise CertificateError("the offsets of a staircase are out of range")
     if not (1 <= len(array) <= MOST_STEPS and 1 <= size <= MOST_SIZE):
         raise CertificateError("a staircase is too long")
     if int(array.min()) <= 0 or not (law.tail > 0 and 0 < law.again < TOTAL):
@@ -111,7 +126,15 @@ def _check_staircase(law: Staircase, size: int) -> None:
         raise CertificateError(f"the weights of a staircase do not add up to {TOTAL}")
 
 
-def staircase_loss_up(law: Staircase, norm: str, size: int, power: int, *, whole: bool) -> Fraction:
+def staircase_loss_up(
+    law: Staircase,
+    norm: str,
+    size: int,
+    power: int,
+    *,
+    whole: bool,
+    weights: tuple[float, ...] | None = None,
+) -> Fraction:
     """The expected sum of |z_i|^power, from above; in sensitivities, for integers in ones.
 
     :param law: proved before
@@ -119,28 +142,42 @@ def staircase_loss_up(law: Staircase, norm: str, size: int, power: int, *, whole
     :param size: of the vectors
     :param power: 1 or 2
     :param whole: for integers under the linf norm: ball j holds those up to ``(radius - 1) / 2``
+    :param weights: of the coordinates in the sum; all 1 by default
     """
     first, second = _radius_moments(law)
+    total = reached = Fraction(0)
+    for (offset, weight), count in _sides(law, size, weights).items():
+        moment = (first + offset, second + 2 * offset * first + offset**2)[power - 1]
+        total += count * Fraction(weight)
+        reached += count * Fraction(weight) * moment
     if whole:
         # Uniform on -t..t, t = (radius - 1) / 2: squares are (radius^2 - 1) / 12 on average.
         if power == 2:
-            return size * (second - 1) / 12
-        return size * first / 4  # t (t + 1) / (2 t + 1) is below (2 t + 1) / 4
-    unit = Fraction(1, law.step)
-    mean = (first * unit, second * unit**2)[power - 1] * Fraction(size, size + power)
+            return (reached - total) / 12
+        return reached / 4  # t (t + 1) / (2 t + 1) is below (2 t + 1) / 4
+    mean = reached / law.step**power / (size + power)
     with precision():
         found = ball(mean) * factor(norm, size, power)
-        return up(rounded(found, size, power, Fraction(1, law.step * UNIT_STEPS)))
+        return up(rounded(found, total, power, Fraction(1, law.step * UNIT_STEPS)))
+
+
+def _sides(
+    law: Staircase, size: int, weights: tuple[float, ...] | None
+) -> Mapping[tuple[int, float], int]:
+    """The different offsets with weights, and how many coordinates have each."""
+    if not law.offsets and weights is None:
+        return {(0, 1.0): size}
+    return Counter(zip(law.offsets or (0,) * size, weights or (1.0,) * size, strict=True))
 
 
 UNIT_STEPS = 1 << 10
 """Grid steps in a lattice unit of a staircase for real vectors, at least."""
 
 
-def rounded(mean: arb, size: int, power: int, step: Fraction) -> arb:
-    """An expected loss after each coordinate moved by up to a grid step."""
+def rounded(mean: arb, size: int | Fraction, power: int, step: Fraction) -> arb:
+    """An expected loss after coordinates of such a weight together moved by up to a grid step."""
     if power == 1:
-        return mean + size * ball(step)
+        return mean + ball(size) * ball(step)
     return (mean.sqrt() + ball(size).sqrt() * ball(step)) ** 2
 
 

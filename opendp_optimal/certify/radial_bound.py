@@ -174,9 +174,9 @@ class Sphere:
         return low.union(high) if u > 0 or u < 0 else low.union(high).union(self.top)
 
     def series(self, u: arb_series) -> arb_series:
-        """The chance along a course within (-1, 1)."""
+        """How the chance changes along a course within (-1, 1)."""
         density = self.top * (((1 - u) * (1 + u)).log() * (arb(self.size - 3) / 2)).exp()
-        return self.below(u[0]) + (density * u.derivative()).integral()
+        return (density * u.derivative()).integral()
 
     def _density(self, u: arb) -> arb:
         return self.top * ((1 - u) * (1 + u)).sqrt() ** (self.size - 3)

@@ -6,6 +6,12 @@ knots serve a thousand steps or a million. Nothing is priced beyond R(end - 1), 
 
 D is one smooth function of s wherever s, s + 1 and s - 1 do not pass a knot. It is a Taylor
 polynomial there, whose last coefficient is taken over all of the piece, in balls of Arb.
+
+The bound of shorter vectors serves longer ones. Of private noise Z for n numbers take those of m
+places: neighbours that differ there only are as far apart as vectors of length m, and leaving
+numbers out is post-processing, so it is private noise for vectors of length m. Its mean square is
+E|Z|^2 m / n on average over all choices of m places, hence at most that for one of them. So
+E|Z|^2 is at least n / m times the bound for m.
 """
 
 from __future__ import annotations
@@ -45,12 +51,14 @@ class SmoothPrices(Frozen):
     :param places: the knots, 0 first; multiples of 1 / STEP
     :param radii: R there, 0 first; multiples of 1 / KNOT
     :param slopes: of R there, positive; multiples of 1 / KNOT
+    :param size: of the vectors that it is about, at most that of the noise; 0 for the same
     """
 
     price: float
     places: Integers
     radii: Integers
     slopes: Integers
+    size: int = 0
 
     def __eq__(self, other: object) -> bool:
         """Equal content."""
@@ -62,7 +70,8 @@ class SmoothPrices(Frozen):
 
     @property
     def _key(self) -> tuple[Any, ...]:
-        return self.price, *(a.tobytes() for a in (self.places, self.radii, self.slopes))
+        arrays = (self.places, self.radii, self.slopes)
+        return self.price, self.size, *(array.tobytes() for array in arrays)
 
 
 def smooth_bound_down(prices: SmoothPrices, size: int, epsilon: float, delta: float) -> Fraction:
@@ -75,8 +84,9 @@ def smooth_bound_down(prices: SmoothPrices, size: int, epsilon: float, delta: fl
     :raises CertificateError: if the prices are none
     """
     _check(prices, size)
+    part = prices.size or size
     with precision():
-        course = _Course(Sphere(size), prices, ball(prices.price), ball(epsilon).exp())
+        course = _Course(Sphere(part), prices, ball(prices.price), ball(epsilon).exp())
         end = course.end
         ends = {p + moved for p in course.places for moved in (-STEP, 0, STEP)}
         # Near 0 D falls like 1 / r.
@@ -92,7 +102,8 @@ def smooth_bound_down(prices: SmoothPrices, size: int, epsilon: float, delta: fl
             middle = (a + b) / 2
             heapreplace(pieces, (course.below(a, middle), a, middle))
             heappush(pieces, (course.below(middle, b), middle, b))
-        return min(beyond, pieces[0][0]) - Fraction(prices.price) * Fraction(delta)
+        found = min(beyond, pieces[0][0]) - Fraction(prices.price) * Fraction(delta)
+        return max(Fraction(0), found) * Fraction(size, part)
 
 
 def _check(prices: SmoothPrices, size: int) -> None:
@@ -104,9 +115,11 @@ def _check(prices: SmoothPrices, size: int) -> None:
         and len(a) == len(arrays[0])
         for a in arrays
     )
-    if type(prices.price) is not float or not listed:
+    if type(prices.price) is not float or type(prices.size) is not int or not listed:
         raise CertificateError("prices are not a float and integers")
-    if not 0 <= prices.price < 1e30 or not 2 <= size <= MOST_COORDINATES:
+    if not 0 <= prices.size <= size:
+        raise CertificateError("prices are about longer vectors than the noise")
+    if not 0 <= prices.price < 1e30 or not 2 <= (prices.size or size) <= MOST_COORDINATES:
         raise CertificateError("a price or the length of vectors is out of range")
     if not 2 <= len(arrays[0]) <= _MOST_KNOTS:
         raise CertificateError("there are too few or too many knots")
@@ -177,12 +190,15 @@ class _Course:
             return self._ends(r, out, into, whole)
         found = exact[0] - sum(abs(exact[k]) * half**k for k in range(1, _ORDER))
         found -= abs(over[_ORDER]) * half**_ORDER
-        return down(found) if found.is_finite() else self._ends(r, out, into, whole)
+        if found.is_finite() and found > 0:
+            return down(found)
+        crude = self._ends(r, out, into, whole)
+        return max(crude, down(found)) if found.is_finite() else crude
 
     def _series(
         self, r: arb_poly, out: arb_poly | None, into: arb_poly | None, at: arb
     ) -> arb_series | None:
-        """The Taylor series of D at a place; None if it has none."""
+        """The Taylor series of D at a place; None if it has none. Over more, but for D itself."""
         moved = arb_poly([at, 1])
         radius = _series(r(moved))
         if not radius[0] > 0:
@@ -196,6 +212,8 @@ class _Course:
             if not (place[0] > -1 and place[0] < 1):
                 return None
             value += sign * cost * self.sphere.series(place)
+            if at.is_exact():
+                value += sign * cost * self.sphere.below(place[0])
         if value.prec <= _ORDER:
             raise CertificateError("a Taylor series is cut off")
         return value

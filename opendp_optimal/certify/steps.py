@@ -18,12 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 from flint import arb
 
-from opendp_optimal.arrays import Frozen, Integers
+from opendp_optimal.arrays import Integers, Valued
 from opendp_optimal.certify.balls import ball, down, precision, up
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.certify.radial import UNIT_STEPS, factor, rounded
@@ -37,7 +36,7 @@ _BITS = 128
 
 
 @dataclass(frozen=True, eq=False)
-class Steps(Frozen):
+class Steps(Valued):
     """Balls of the l2 norm.
 
     :param step: the sensitivity, in lattice units
@@ -48,18 +47,6 @@ class Steps(Frozen):
     step: int
     radii: Integers
     weights: Integers
-
-    def __eq__(self, other: object) -> bool:
-        """Equal content."""
-        return isinstance(other, Steps) and self._key == other._key
-
-    def __hash__(self) -> int:
-        """By content."""
-        return hash(self._key)
-
-    @property
-    def _key(self) -> tuple[Any, ...]:
-        return self.step, self.radii.tobytes(), self.weights.tobytes()
 
 
 def prove_steps(law: Steps, size: int, epsilon: float, delta: float) -> None:
@@ -133,16 +120,15 @@ class _Volume:
         self.top = ratio.exp() / (arb.pi().sqrt() * 2 * self.half)
 
     def outside(self, near: int, far: int) -> arb:
-        """The volume of one ball outside of the other; none is numbered -1."""
+        """The volume of one ball outside of the other, at most; none is numbered -1."""
         if far < 0:
             return self.units[near]
         one, other, apart = self.radii[near], self.radii[far], self.apart
         if one + apart <= other:
             return arb(0)
-        if one + other <= apart:
+        # The other is within the one only where levels are as close as they are rounded.
+        if one + other <= apart or other + apart <= one:
             return self.units[near]
-        if other + apart <= one:
-            return self.units[near] - self.units[far]
         # The plane where the spheres meet; the caps beyond it, seen from each centre.
         plane = (one * one + apart * apart - other * other) / (2 * apart)
         mine = self.units[near] * self._cap(-plane / one)

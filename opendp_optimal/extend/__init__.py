@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from opendp_optimal.checks import positive as positive
     from opendp_optimal.checks import power_of_two as power_of_two
     from opendp_optimal.checks import share as share
+    from opendp_optimal.checks import storable as storable
     from opendp_optimal.checks import whole as whole
     from opendp_optimal.cli.plots import new_figure as new_figure
     from opendp_optimal.cli.plots import save_figure as save_figure

@@ -111,7 +111,7 @@ def concentrated_noise(
     if only not in (None, "table"):
         pass
     elif epsilon < MIN_EPSILON:
-        refused.append(f"d_out ({d_out!r}) must be larger: {MIN_EPSILON} is the least epsilon")
+        refused.append(f"d_out ({d_out!r}) must be larger: {MIN_EPSILON:g} is the least epsilon")
     else:
         epsilon = min(epsilon, MAX_EPSILON)
         unit = float(space.distance(d_in))

@@ -97,7 +97,7 @@ def make_joint(
         rho = positive("d_out", epsilon)
         epsilon = pure_epsilon(rho)
     if epsilon < MIN_EPSILON or (rho is not None and rho < MIN_EPSILON**2):
-        raise ValueError(f"d_out ({d_out!r}) must be larger: {MIN_EPSILON} is the least epsilon")
+        raise ValueError(f"d_out ({d_out!r}) must be larger: {MIN_EPSILON:g} is the least epsilon")
     parts = tuple(_part(step, d_in, i) for i, step in enumerate(steps))
     weighed = [1.0] * len(parts) if weights is None else [positive("weights", w) for w in weights]
     if len(weighed) != len(parts):

@@ -17,6 +17,7 @@ import math
 import warnings
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
 from opendp_optimal.problem.radial import LARGEST_SENSITIVITY
 from opendp_optimal.sample.integers import gaussian_integers, laplace_integers
 from opendp_optimal.search.noise import solve
-from opendp_optimal.search.radial import solve_radial
+from opendp_optimal.search.radial import even_weights, solve_radial
 from opendp_optimal.search.sizing import integer_sensitivity
 from opendp_optimal.table.noise import NoiseTable
 from opendp_optimal.table.radial import RadialTable
@@ -99,7 +100,7 @@ class Block:
     """Noise for some of the answers.
 
     :param parts: these answers
-    :param steps: of each answer's grid in its largest move
+    :param steps: of the grid of each answer in its largest move
     :param reach: how far all answers together move, in the norm of the noise, in grid steps
     :param name: which noise it is
     :param losses: the mean square of each answer's error, over the square of its move
@@ -109,7 +110,7 @@ class Block:
     """
 
     parts: tuple[Part, ...]
-    steps: int
+    steps: tuple[int, ...]
     reach: int
     name: str
     losses: tuple[float, ...]
@@ -120,13 +121,14 @@ class Block:
     def laws(self) -> list[Law]:
         """The law of the noise on each number of each answer, in the units of the answers."""
         found: list[Law] = []
-        for part in self.parts:
-            unit = float(part.distance / self.steps)
+        ends = accumulate(part.size for part in self.parts)
+        for part, steps, end in zip(self.parts, self.steps, ends, strict=True):
+            unit = float(part.distance / steps)
             if isinstance(self.table, NoiseTable):
                 law: Law = self.table.law(self.reach * unit)
             elif self.table is not None:
                 kept = (part.norm, part.size) if self.own else None
-                law = self.table.coordinate(self.reach * unit, kept)
+                law = self.table.coordinate(self.reach * unit, kept, end - part.size)
             elif self.name == GAUSSIAN:
                 law = Gaussian(math.sqrt(0.5 / self.rate) * unit)
             else:
@@ -179,7 +181,7 @@ class JointGuarantee:
     @property
     def steps(self) -> list[int]:
         """Grid steps in the largest move of each answer."""
-        return [block.steps for block in self.blocks for _ in block.parts]
+        return [steps for block in self.blocks for steps in block.steps]
 
     @property
     def table(self) -> RadialTable | NoiseTable | None:
@@ -237,9 +239,9 @@ def best_joint(
     :param rho: under zCDP, what all together may cost: Gaussian noise is a candidate too
     :param cache: whether tables are kept on disk
     """
-    found = [[block] for block in _blocks(parts, epsilon, delta, cache)]
+    found = [[block] for block in _blocks(parts, epsilon, delta, weights, cache)]
     if rho is not None:
-        found.append([_gaussian(parts, rho)])
+        found.append([_gaussian(parts, rho, weights)])
     best = min(found, key=lambda blocks: _weighed(blocks, weights))
     split = _split(parts, epsilon, delta, weights, _weighed(best, weights), cache)
     if split is not None and _weighed(split, weights) < _weighed(best, weights):
@@ -255,15 +257,17 @@ def _weighed(blocks: list[Block], weights: list[float]) -> float:
     return sum(w * loss for w, loss in zip(weights, losses, strict=True))
 
 
-def _blocks(parts: tuple[Part, ...], epsilon: float, delta: float, cache: bool) -> list[Block]:
+def _blocks(
+    parts: tuple[Part, ...], epsilon: float, delta: float, weights: list[float], cache: bool
+) -> list[Block]:
     """Noise for all answers together, of each kind."""
     bounded, small = min(epsilon, MAX_EPSILON), delta if delta >= MIN_DELTA else 0.0
     return [
         _laplace(parts, epsilon),
         *_single(parts, bounded, small, cache),
-        *_whole(parts, bounded, cache),
-        *_own(parts, bounded, cache),
-        *_round(parts, bounded, small, cache),
+        *_whole(parts, bounded, weights, cache),
+        *_own(parts, bounded, weights, cache),
+        *_round(parts, bounded, small, weights, cache),
     ]
 
 
@@ -295,23 +299,48 @@ def _single(parts: tuple[Part, ...], epsilon: float, delta: float, cache: bool) 
         warnings.simplefilter("ignore", GapWarning)
         table = solve(epsilon, delta, loss="l2", integer_sensitivity=whole, gap=_CLOSE, cache=cache)
     if whole is not None:
-        return [Block(parts, whole, whole, "table of integers", (table.upper / whole**2,), table)]
+        return [
+            Block(parts, (whole,), whole, "table of integers", (table.upper / whole**2,), table)
+        ]
     reach = (-(-_STEPS // table.cells) | 1) * table.cells  # tables draw an odd number to a cell
     steps = reach - part.rounding
     losses = _stated(parts, [table.upper * (reach / steps) ** 2])
-    return [Block(parts, steps, reach, "table of reals", losses, table)]
+    return [Block(parts, (steps,), reach, "table of reals", losses, table)]
 
 
-def _whole(parts: tuple[Part, ...], epsilon: float, cache: bool) -> list[Block]:
+def _boxed(
+    parts: tuple[Part, ...], epsilon: float, weights: list[float], **asked: Any
+) -> tuple[RadialTable, tuple[float, ...]] | None:
+    """A table for balls in which each answer keeps its own norm, and the mean square of a number.
+
+    The mean square is that in a ball of the norm linf, of each answer. One of another norm holds
+    less: what the answer counts goes to its numbers in that part.
+    """
+    sizes = [part.size for part in parts]
+    each = [3 * w * part.spread / part.size for w, part in zip(weights, parts, strict=True)]
+    counted = even_weights(np.repeat(each, sizes).tolist())
+    table = _solved(epsilon, 0.0, sum(sizes), norm="linf", weights=counted, **asked)
+    if table is None:
+        return None
+    losses = table.losses()
+    return table, tuple(
+        losses[end - size] for end, size in zip(accumulate(sizes), sizes, strict=True)
+    )
+
+
+def _whole(
+    parts: tuple[Part, ...], epsilon: float, weights: list[float], cache: bool
+) -> list[Block]:
     """Whole numbers from a box of integers, where all answers are integers that move as far."""
-    whole, size = _one_whole_move(parts), sum(part.size for part in parts)
+    whole = _one_whole_move(parts)
     if not whole or any(part.norm != "linf" for part in parts):
         return []
-    table = _solved(epsilon, 0.0, size, norm="linf", integer_sensitivity=whole, cache=cache)
-    if table is None:
+    found = _boxed(parts, epsilon, weights, integer_sensitivity=whole, cache=cache)
+    if found is None:
         return []
-    losses = tuple(table.upper / size * part.size / whole**2 for part in parts)
-    return [Block(parts, whole, whole, "staircase of integers", losses, table)]
+    table, squares = found
+    losses = tuple(s * part.size / whole**2 for s, part in zip(squares, parts, strict=True))
+    return [Block(parts, (whole,) * len(parts), whole, "staircase of integers", losses, table)]
 
 
 def _grid(table: RadialTable) -> tuple[int, int]:
@@ -321,41 +350,72 @@ def _grid(table: RadialTable) -> tuple[int, int]:
     return min(wanted, table.most_grid - lattice - (1 << 12)), lattice
 
 
-def _own(parts: tuple[Part, ...], epsilon: float, cache: bool) -> list[Block]:
+def _own(parts: tuple[Part, ...], epsilon: float, weights: list[float], cache: bool) -> list[Block]:
     """A ball in which each answer keeps its own norm: only its dimension counts for the radius."""
-    size = sum(part.size for part in parts)
-    table = _solved(epsilon, 0.0, size, norm="linf", cache=cache)
-    if table is None or not all(RadialTable.can_draw(p.norm, p.size) for p in parts):
+    found = _boxed(parts, epsilon, weights, cache=cache)
+    if found is None or not all(RadialTable.can_draw(p.norm, p.size) for p in parts):
         return []
+    table, squares = found
     steps, lattice = _grid(table)
     reach = steps + max(part.rounding for part in parts)
     reach = -(-reach // lattice) * lattice
     if reach > table.most_grid:
         return []
-    square = 3 * table.upper / size * (reach / steps) ** 2
     norms = {part.norm for part in parts}
     name = f"{table.shape} in the {norms.pop()} norm" if len(norms) == 1 else ""
     name = name or f"{table.shape} in the norm of each answer"
-    losses = _stated(parts, [square * part.spread for part in parts])
-    return [Block(parts, steps, reach, name, losses, table, own=True)]
+    stretch = 3 * (reach / steps) ** 2
+    spreads = [stretch * s * part.spread for s, part in zip(squares, parts, strict=True)]
+    losses = _stated(parts, spreads)
+    return [Block(parts, (steps,) * len(parts), reach, name, losses, table, own=True)]
 
 
-def _round(parts: tuple[Part, ...], epsilon: float, delta: float, cache: bool) -> list[Block]:
+def _round(
+    parts: tuple[Part, ...], epsilon: float, delta: float, weights: list[float], cache: bool
+) -> list[Block]:
     """Noise in the l2 norm of all numbers."""
-    size, square = sum(part.size for part in parts), sum(part.square for part in parts)
+    size = sum(part.size for part in parts)
     table = _solved(epsilon, delta, size, cache=cache)
     if table is None:
         return []
     wanted, lattice = _grid(table)
-    steps = math.isqrt(wanted * wanted // square)
-    # Rounding to the grid moves each number by up to a step more.
-    reach = max(math.isqrt(steps * steps * square) + 1 + math.isqrt(size) + 1, table.least_grid)
-    reach = -(-reach // lattice) * lattice
+    steps, moved = _stretched(parts, weights, wanted)
+    reach = -(-max(moved, table.least_grid) // lattice) * lattice
     if reach > table.most_grid:
         return []
-    each = table.upper * (reach / steps) ** 2 / size
-    losses = _stated(parts, [each * part.size for part in parts])
+    losses = _flat_losses(parts, table.upper / size, steps, reach)
     return [Block(parts, steps, reach, f"{table.shape} in the l2 norm", losses, table)]
+
+
+def _stretched(
+    parts: tuple[Part, ...], weights: list[float], wanted: int
+) -> tuple[tuple[int, ...], int]:
+    """Steps in the largest move of each answer, and how far all of them move in the l2 norm.
+
+    Let answer i have n_i numbers, count w_i and move by s_i in each unit, q_i of which are the
+    square of its largest move. Its noise is in proportion to S^2 / s_i^2, S^2 = sum q_i s_i^2, and
+    sum w_i n_i S^2 / s_i^2 is least for s_i like (w_i n_i / q_i)^(1/4).
+
+    :param parts: the answers
+    :param weights: of their errors
+    :param wanted: about how far all move, in steps
+    """
+    squares = [part.square for part in parts]
+    counted = zip(weights, parts, strict=True)
+    moves = np.array([(w * max(1, p.size) / max(1, p.square)) ** 0.25 for w, p in counted])
+    moves *= wanted / math.sqrt(float(squares @ moves**2))
+    steps = tuple(max(1, int(move)) for move in moves.tolist())
+    moved = math.isqrt(sum(q * k * k for q, k in zip(squares, steps, strict=True))) + 1
+    # Rounding to the grid moves each number by up to a step more.
+    return steps, moved + math.isqrt(sum(part.size for part in parts)) + 1
+
+
+def _flat_losses(
+    parts: tuple[Part, ...], each: float, steps: tuple[int, ...], reach: int
+) -> tuple[float, ...]:
+    """Mean squares of noise that has this one for each number, at a reach of 1."""
+    shares = zip(parts, steps, strict=True)
+    return _stated(parts, [each * (reach / k) ** 2 * part.size for part, k in shares])
 
 
 def _laplace(parts: tuple[Part, ...], epsilon: float) -> Block:
@@ -368,7 +428,7 @@ def _laplace(parts: tuple[Part, ...], epsilon: float) -> Block:
     square = Geometric(rate).moment(2) / steps**2
     losses = [square * part.size for part in parts]
     stated = tuple(losses) if whole else _stated(parts, losses)
-    return Block(parts, steps, reach, LAPLACE, stated, rate=rate)
+    return Block(parts, (steps,) * len(parts), reach, LAPLACE, stated, rate=rate)
 
 
 def _one_whole_move(parts: tuple[Part, ...]) -> int:
@@ -380,14 +440,12 @@ def _one_whole_move(parts: tuple[Part, ...]) -> int:
     return int(moved) if moved <= LARGEST_SENSITIVITY else 0
 
 
-def _gaussian(parts: tuple[Part, ...], rho: float) -> Block:
+def _gaussian(parts: tuple[Part, ...], rho: float, weights: list[float]) -> Block:
     """Real Gaussian noise exp(-rate z^2), rounded: it costs rate times the square of a move."""
-    size, square = sum(part.size for part in parts), sum(part.square for part in parts)
-    steps = 1 << max(12, math.ceil(math.log2(2.0**24 * math.sqrt(rho / square))))
-    reach = math.isqrt(steps * steps * square) + 1 + math.isqrt(size) + 1
+    least = 2.0**12 * math.sqrt(sum(part.square for part in parts))
+    steps, reach = _stretched(parts, weights, math.ceil(max(least, 2.0**24 * math.sqrt(rho))))
     rate = float_down(Fraction(rho) / reach**2)
-    each = 0.5 / rate / steps**2
-    losses = _stated(parts, [each * part.size for part in parts])
+    losses = _flat_losses(parts, 0.5 / rate / reach**2, steps, reach)
     return Block(parts, steps, reach, GAUSSIAN, losses, rate=rate)
 
 
@@ -420,5 +478,6 @@ def _split(
         one, rest = (float_down(share * Fraction(value)) for value in (epsilon, delta))
         if one < MIN_EPSILON:
             return None
-        blocks.append(min(_blocks((part,), one, rest, cache), key=lambda block: block.losses[0]))
+        alone = _blocks((part,), one, rest, [1.0], cache)
+        blocks.append(min(alone, key=lambda block: block.losses[0]))
     return blocks

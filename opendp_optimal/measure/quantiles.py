@@ -29,6 +29,7 @@ from opendp_optimal.measure.facts import Facts, record_text, remember
 from opendp_optimal.measure.noise import target_of
 from opendp_optimal.measure.space import INTEGER_RANGES
 from opendp_optimal.measure.waiting import defer, to_then
+from opendp_optimal.problem.noise import MIN_EPSILON
 from opendp_optimal.sample.integers import laplace_integers
 from opendp_optimal.sample.quantiles import (
     MOST_BINS,
@@ -42,10 +43,8 @@ from opendp_optimal.sample.quantiles import (
 
 __all__ = ["Quantiles", "make_optimal_quantiles", "then_optimal_quantiles"]
 
-_COUNT_SHARE, _SINGLE_SHARE = Fraction(1, 100), Fraction(1, 400)
-"""Of epsilon, for the count: beside several quantiles, and beside one, which is hurt more."""
-LEAST_EPSILON = 1e-3
-"""For one record."""
+_COUNT_SHARE = Fraction(1, 50)
+"""Of epsilon, for the count, by which intervals are as wide as errors of ranks make them."""
 _MOST_QUANTILES = 1023
 _SURELY = 3.0
 """Laplace noise is below so many scales in 97 % of all cases: records there are, for intervals."""
@@ -275,7 +274,7 @@ def design_quantiles(probabilities: Any, epsilon: Fraction) -> QuantileDesign:
     :raises ValueError: if probabilities are none
     """
     wanted = _probabilities(probabilities)
-    counting = epsilon * (_COUNT_SHARE if len(wanted) > 1 else _SINGLE_SHARE)
+    counting = epsilon * _COUNT_SHARE
     return QuantileDesign(wanted, counting, epsilon - counting)
 
 
@@ -326,8 +325,8 @@ def make_optimal_quantiles(
         raise ValueError(f"share ({share!r}) must be in [0.01, 0.9]")
     epsilon, _ = target_of(d_out)
     each = Fraction(epsilon) / d_in
-    if each < Fraction(LEAST_EPSILON):
-        raise ValueError(f"d_out ({d_out!r}) must leave each record at least {LEAST_EPSILON:g}")
+    if each < Fraction(MIN_EPSILON):
+        raise ValueError(f"d_out ({d_out!r}) must leave each record at least {MIN_EPSILON:g}")
     finding = each * Fraction(share) if line is None else Fraction(0)
     design = design_quantiles(wanted, each - finding)
     dtype = np.dtype(_TYPES[carrier])

@@ -34,7 +34,7 @@ class KeyProblem:
             )
         if not MIN_DELTA <= self.delta < 1:
             raise ValueError(
-                f"delta ({self.delta}) must be in [{MIN_DELTA}, 1): without it no key that a "
+                f"delta ({self.delta}) must be in [{MIN_DELTA:g}, 1): without it no key that a "
                 f"single person has can ever be released"
             )
         object.__setattr__(self, "move", whole("move", self.move, least=1, most=MOST_MOVE))

@@ -10,8 +10,10 @@ from opendp_optimal.checks import finite, positive
 from opendp_optimal.losses.base import LatticeCost, Loss, parse
 from opendp_optimal.problem.base import Problem
 
-MIN_EPSILON, MAX_EPSILON = 1e-4, 32.0
-MIN_DELTA = 1e-14
+_HAIR = 1 - 2.0**-40
+"""A share of a budget that ends on a limit may be a float below it."""
+MIN_EPSILON, MAX_EPSILON = 1e-4 * _HAIR, 32.0
+MIN_DELTA = 1e-14 * _HAIR
 LARGEST_WHOLE = 4096
 """The largest sensitivity of integer noise."""
 _REMEMBERED = 8
@@ -23,9 +25,9 @@ def check_target(epsilon: float, delta: float) -> tuple[float, float]:
     if type(epsilon) is not float or type(delta) is not float:
         epsilon, delta = finite("epsilon", epsilon), finite("delta", delta)
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
-        raise ValueError(f"epsilon ({epsilon}) must be in [{MIN_EPSILON}, {MAX_EPSILON:g}]")
+        raise ValueError(f"epsilon ({epsilon}) must be in [{MIN_EPSILON:g}, {MAX_EPSILON:g}]")
     if not (delta == 0 or MIN_DELTA <= delta < 1):
-        raise ValueError(f"delta ({delta}) must be 0 or in [{MIN_DELTA}, 1)")
+        raise ValueError(f"delta ({delta}) must be 0 or in [{MIN_DELTA:g}, 1)")
     return epsilon, delta
 
 

@@ -12,9 +12,9 @@ from opendp_optimal.checks import finite
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.losses.pairs import PairLoss
 from opendp_optimal.problem.base import Problem
-from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA
+from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
 
-LEAST_EPSILON = 0.2
+LEAST_EPSILON = 2000 * MIN_EPSILON
 """Below it noise in a box is as good, and much easier to find."""
 
 
@@ -43,10 +43,10 @@ class PairProblem(Problem):
             object.__setattr__(self, name, finite(name, getattr(self, name)))
         if not LEAST_EPSILON <= self.epsilon <= MAX_EPSILON:
             raise ValueError(
-                f"epsilon ({self.epsilon}) must be in [{LEAST_EPSILON}, {MAX_EPSILON:g}]"
+                f"epsilon ({self.epsilon}) must be in [{LEAST_EPSILON:g}, {MAX_EPSILON:g}]"
             )
         if not MIN_DELTA <= self.delta < 1:
-            raise ValueError(f"delta ({self.delta}) must be in [{MIN_DELTA}, 1)")
+            raise ValueError(f"delta ({self.delta}) must be in [{MIN_DELTA:g}, 1)")
         if not isinstance(self.loss, Loss) or self.loss.pairs is None:
             raise ValueError(f"loss ({self.loss!r}) must be l1 or l2 for a mean and its count")
 

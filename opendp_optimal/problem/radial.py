@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
-from opendp_optimal.checks import choice, whole
+from opendp_optimal.checks import choice, positive, whole
 from opendp_optimal.errors import TableFormatError
 from opendp_optimal.losses.base import Loss, parse
 from opendp_optimal.problem.base import Problem
@@ -16,6 +18,7 @@ NORMS = ("l1", "l2", "linf")
 LONGEST = 1 << 20
 """Vectors are at most this long."""
 LARGEST_SENSITIVITY = 1 << 30
+_MOST_APART = 1e12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +31,7 @@ class RadialProblem(Problem):
     :param norm: that neighbours are at most a sensitivity apart in: "l1", "l2" or "linf"
     :param loss: "l1" or "l2": the sum over coordinates is minimised in expectation
     :param integer_sensitivity: None for real vectors of sensitivity 1; n for integers (linf)
+    :param weights: what the loss of each coordinate counts (linf); all the same by default
     """
 
     epsilon: float
@@ -36,6 +40,7 @@ class RadialProblem(Problem):
     norm: str = "l2"
     loss: Loss = field(default_factory=lambda: parse("l2"))
     integer_sensitivity: int | None = None
+    weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         """Check arguments at the door."""
@@ -54,6 +59,23 @@ class RadialProblem(Problem):
                 f"integer_sensitivity ({self.integer_sensitivity}) is for the norm linf: in others "
                 "use noise for real vectors, scaled, and round the sum"
             )
+        if self.weights is not None:
+            self._check_weights(self.weights)
+
+    def _check_weights(self, weights: Any) -> None:
+        if self.norm != "linf" or not isinstance(weights, Sequence) or len(weights) != self.size:
+            raise ValueError(
+                f"weights ({weights!r}) must be a number for each coordinate, in the norm linf"
+            )
+        checked = tuple(positive("weights", weight) for weight in weights)
+        if max(checked) > _MOST_APART * min(checked):
+            raise ValueError(f"weights ({weights!r}) must be less far apart")
+        object.__setattr__(self, "weights", None if set(checked) == {1.0} else checked)
+
+    @cached_property
+    def runs(self) -> tuple[tuple[float, int], ...]:
+        """The different weights of coordinates, and how many have each."""
+        return tuple(Counter(self.weights or (1.0,) * self.size).items())
 
     @property
     def power(self) -> int:
@@ -73,6 +95,8 @@ class RadialProblem(Problem):
     def describe(self) -> dict[str, Any]:
         """The problem as plain values, in a fixed order."""
         plain = super().describe()
+        if self.weights is None:
+            del plain["weights"]
         return {"radial": plain.pop("norm"), **plain}
 
     @classmethod
@@ -85,6 +109,8 @@ class RadialProblem(Problem):
         values = {k: v for k, v in described.items() if k not in ("radial", "loss")}
         for name in ("epsilon", "delta"):
             values[name] = float.fromhex(values[name])
+        if "weights" in values:
+            values["weights"] = tuple(float.fromhex(weight) for weight in values["weights"])
         found = cls(norm=described["radial"], loss=loss or parse(described["loss"]), **values)
         if found.describe() != described:
             raise TableFormatError("the problem in the file is not the one that was asked for")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 
@@ -21,31 +22,37 @@ _LEAST = 30
 _UP = 1 + 2.0**-44
 
 
-def rounded_staircase(epsilon: float, size: int, first: int, step: int) -> Staircase:
+def rounded_staircase(
+    epsilon: float, size: int, first: int, step: int, offsets: tuple[int, ...] = ()
+) -> Staircase:
     """Integer weights of balls of radius ``first + j step`` that fall as slowly as they must.
 
     :param epsilon: what the density falls by, at most, from one ball to the next
     :param size: of the vectors
     :param first: radius of ball 0
     :param step: between the radii
+    :param offsets: how much farther balls reach in each coordinate; empty for none
     :raises CertificateError: if there are too many balls
     """
+    sides = Counter(offsets) if offsets else {0: size}
     top = max(0.0, size / epsilon - first / step)
     reach = (8.0 * math.sqrt(size) + 40.0) / epsilon + 4
     if reach > 4 * MOST_STEPS:
         raise CertificateError("a staircase has too many steps")
-    ball = np.arange(max(0, math.floor(top - reach)), math.ceil(top + reach) + 1)
-    logs = size * np.log(first / step + ball) - epsilon * ball
+    bottom = top - reach - max(sides) / step
+    ball = np.arange(max(0, math.floor(bottom)), math.ceil(top + reach) + 1)
+    logs = -epsilon * ball
+    for offset, count in sides.items():
+        logs = logs + count * np.log((first + offset) / step + ball)
     shares = np.exp(logs - logs.max())
     shares /= shares.sum()
     used = np.flatnonzero(shares > 2.0 ** (_LEAST - 62))
     start, end = int(ball[used[0]]), int(ball[used[-1]]) + 1
     if end - start > MOST_STEPS:
         raise CertificateError("a staircase has too many steps")
-    falls = [
-        math.exp(size * math.log1p(step / (first + j * step)) - epsilon) * _UP
-        for j in range(start, end + 1)
-    ]
+    radii = [first + j * step for j in range(start, end + 1)]
+    growth = [sum(n * math.log1p(step / (r + o)) for o, n in sides.items()) for r in radii]
+    falls = [math.exp(grown - epsilon) * _UP for grown in growth]
     again = math.ceil(falls[-1] * TOTAL)
     if again >= TOTAL:
         raise CertificateError("a staircase does not fall at its end")
@@ -57,7 +64,8 @@ def rounded_staircase(epsilon: float, size: int, first: int, step: int) -> Stair
         needed = math.ceil(weights[-1] * falls[-2] * _UP / (1 - again / TOTAL)) + 1
         left = TOTAL - sum(weights)
         if left >= needed:
-            return Staircase(first, step, start, np.array(weights, np.int64), left, again)
+            listed = np.array(weights, np.int64)
+            return Staircase(first, step, start, listed, left, again, offsets)
         weight -= max(1, weight >> 34)
 
 
@@ -99,13 +107,17 @@ def rounded_prices(
     return RadialPrices(price, width, knots, round(length * KNOT), further)
 
 
-def rounded_course(price: float, places: Floats, radii: Floats, slopes: Floats) -> SmoothPrices:
+def rounded_course(
+    price: float, places: Floats, radii: Floats, slopes: Floats, size: int = 0
+) -> SmoothPrices:
     """Prices whose knots are integers.
 
     :param price: of the event
     :param places: the knots
     :param radii: R there
     :param slopes: of R there
+    :param size: of the vectors that they are about, where those of the noise are longer
     """
-    whole = (np.rint(a * unit) for a, unit in ((places, STEP), (radii, KNOT), (slopes, KNOT)))
-    return SmoothPrices(price, *(array.astype(np.int64) for array in whole))
+    units = (places, STEP), (radii, KNOT), (slopes, KNOT)
+    first, second, third = (np.rint(array * unit).astype(np.int64) for array, unit in units)
+    return SmoothPrices(price, first, second, third, size)

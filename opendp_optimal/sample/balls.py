@@ -48,15 +48,15 @@ def cube_points(widths: Integers, size: int, source: Source = secure_bytes) -> I
     An odd width w gives -(w - 1)/2..(w - 1)/2; an even one -w/2..w/2 - 1, the integers below real
     numbers in [-w/2, w/2).
 
-    :param widths: one for each point
+    :param widths: one for each point, or one for each of its coordinates
     :param size: of the points
     :param source: of random bytes
 
     >>> sorted(set(cube_points(np.array([3] * 100), 4).ravel().tolist()))
     [-1, 0, 1]
     """
-    bounds = np.repeat(widths.astype(np.uint64), size).reshape(len(widths), size)
-    return uniform_below_each(bounds, source) - (widths // 2)[:, None]
+    each = widths if widths.ndim == 2 else np.repeat(widths, size).reshape(len(widths), size)
+    return uniform_below_each(each.astype(np.uint64), source) - each // 2
 
 
 def ball_points(norm: str, radii: Integers, size: int, source: Source = secure_bytes) -> Integers:

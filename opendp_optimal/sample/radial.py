@@ -195,6 +195,7 @@ def radial_vectors(
     count: int,
     *,
     whole: bool = False,
+    farther: Integers | None = None,
     source: Source = secure_bytes,
 ) -> Integers:
     """Vectors of integers: uniform points of balls of random radii, rounded down.
@@ -204,9 +205,11 @@ def radial_vectors(
     :param size: of the vectors
     :param count: how many
     :param whole: under the linf norm, uniform integers on as many places as the radius says
+    :param farther: how much farther balls reach in each coordinate, under the linf norm
     :param source: of random bytes
     """
     drawn = radii(count, source)
-    if whole:
-        return cube_points(drawn, size, source)
-    return ball_points(norm, drawn, size, source)
+    if farther is not None:
+        reached = drawn[:, None] + farther
+        return cube_points(reached if whole else 2 * reached, size, source)
+    return cube_points(drawn, size, source) if whole else ball_points(norm, drawn, size, source)

@@ -59,7 +59,7 @@ def solve_channel(
     if not 0 < (exact := _number("epsilon", epsilon)) <= proofs.LARGEST_EPSILON:
         raise ValueError(f"epsilon ({epsilon}) must be in (0, {proofs.LARGEST_EPSILON:g}]")
     if not ((share := _number("delta", delta)) == 0 or MIN_DELTA <= share < 1):
-        raise ValueError(f"delta ({delta}) must be 0 or in [{MIN_DELTA}, 1)")
+        raise ValueError(f"delta ({delta}) must be 0 or in [{MIN_DELTA:g}, 1)")
     options = SearchOptions(kind="channel", method=method, progress=progress or silent)
     chances, losses, distances = _checked(prior, loss, metric)
     _check_size(len(chances), len(losses), MOST_WEIGHTS if delta > 0 else MOST_PURE)

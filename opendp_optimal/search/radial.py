@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
+
+import numpy as np
 
 from opendp_optimal.certify.decay import LEAST_GRID, Decay, decay_delta_up
 from opendp_optimal.certify.radial import Staircase
@@ -28,7 +30,7 @@ from opendp_optimal.sample.balls import LONGEST
 from opendp_optimal.table import store as tables
 from opendp_optimal.table.radial import RadialTable
 
-__all__ = ["solve_radial"]
+__all__ = ["even_weights", "solve_radial"]
 
 _LATTICE = 1 << 10
 """Lattice units in the first step of a staircase, at least."""
@@ -36,6 +38,10 @@ _FINEST = 1 << 26
 """Lattice units in a sensitivity, at most."""
 _STEPLESS = 0.02
 """Below this epsilon a staircase is hardly better than a decay, and long."""
+_BOXLESS = 0.005
+"""Where coordinates weigh differently it is better, but takes seconds to prove below this."""
+_LIGHTEST = 1e-9
+"""Coordinates that weigh less, beside the heaviest, gain nothing by that."""
 _SCALE = 1 << 26
 """Grid steps over which a decay falls by a factor e, at least."""
 _STEP = 1 << 20
@@ -47,6 +53,12 @@ _MOST_STEPPED = 256
 _ATTEMPTS = 8
 _LOOSE = 0.05
 """A bound from one event that is farther away is sought again."""
+_MANY = 128
+"""For longer vectors an event is sought by the likelihoods of decays first."""
+_TIGHT = 2e-3
+"""A bound that is closer to them is not sought again in another way."""
+_TURNS = (16, 12, 20)
+"""How many values a curve has that is sought for it."""
 _FARTHEST = 180.0
 """For noise that is longer on average, in sensitivities, the event of a bound is sought without
 corners: it would have too many knots, the more so for long vectors."""
@@ -60,6 +72,7 @@ def solve_radial(
     norm: str = "l2",
     loss: str | Loss = "l2",
     integer_sensitivity: int | None = None,
+    weights: Sequence[float] | None = None,
     bound: bool = True,
     cache: bool = True,
     compute: bool = True,
@@ -69,6 +82,7 @@ def solve_radial(
     Neighbours are at most a sensitivity of 1 apart in the norm. Pure noise is a staircase in the
     norm; under l2 with a delta it may be exp(-c r - k r^2) in the length r, which has spherical
     Laplace noise and Gaussian noise as its ends, or fall in steps that a linear programme chose.
+    Where coordinates weigh differently under linf, those that weigh less have larger noise.
     Under l2, for the squared error, ``table.lower`` is a bound below that of every additive noise;
     elsewhere it is 0.
 
@@ -78,6 +92,7 @@ def solve_radial(
     :param norm: "l1", "l2" or "linf"
     :param loss: "l1" or "l2": the sum over coordinates counts
     :param integer_sensitivity: n for integers that move by up to n each (linf)
+    :param weights: what the loss of each coordinate counts (linf); all the same by default
     :param bound: False if ``table.lower`` is not needed, which saves a second or two
     :param cache: look for the table on disk first, and keep it there
     :param compute: False to take only what is stored; a ``LookupError`` says that there is none
@@ -94,6 +109,7 @@ def solve_radial(
         norm=norm,
         loss=loss_of(loss),
         integer_sensitivity=integer_sensitivity,
+        weights=None if weights is None else tuple(weights),
     )
     stored: RadialTable | None = None
     if cache or not compute:
@@ -107,6 +123,21 @@ def solve_radial(
     if cache and table is not stored:
         tables.keep(table)
     return table
+
+
+def even_weights(weights: Sequence[float]) -> tuple[float, ...] | None:
+    """Weights of coordinates as parts of the heaviest, in few digits; None where all are the same.
+
+    Tables for weights that hardly differ are the same table.
+
+    :param weights: at least 0, not all 0
+
+    >>> even_weights([2.0, 1.0, 2.0]), even_weights([0.3, 0.3])
+    ((1.0, 0.5, 1.0), None)
+    """
+    most = max(weights)
+    parts = tuple(float(f"{max(weight / most, _LIGHTEST):.4g}") for weight in weights)
+    return None if set(parts) == {1.0} else parts
 
 
 def _has_bound(table: RadialTable) -> bool:
@@ -138,25 +169,47 @@ def _proved(problem: RadialProblem, law: Staircase | Steps | Decay) -> RadialTab
 def _bounded(table: RadialTable) -> RadialTable:
     """The same table with a bound below every additive noise, where one is found."""
     problem = table.problem
-    if not problem.has_bound or problem.size > MOST_COORDINATES:
+    if not problem.has_bound:
         return table
+    size = min(problem.size, MOST_COORDINATES)
+    decay = None
+    if size > _MANY and problem.delta > 0:
+        decay = best_decay(problem.epsilon, problem.delta, size, 2)
     found = [table]
-    for prices in _prices(table):
+    for prices in _prices(table, size, decay):
         with suppress(CertificateError):
             found.append(RadialTable.proved(problem, table.law, prices))
+        if decay and found[-1].lower * size > (1 - _TIGHT) * decay[0] * problem.size:
+            break
     return max(found, key=lambda table: table.lower)
 
 
-def _prices(table: RadialTable) -> Iterator[RadialPrices | SmoothPrices]:
-    """What may prove a bound."""
+def _prices(
+    table: RadialTable, size: int, decay: tuple[float, float, float] | None
+) -> Iterator[RadialPrices | SmoothPrices]:
+    """What may prove a bound.
+
+    :param table: that it is for
+    :param size: of the vectors that it is about, which may be shorter
+    :param decay: for many coordinates, loss and rates of noise that is all but the best
+    """
     # Loaded only when needed.
     from opendp_optimal.solvers.radial_prices import radial_prices
+    from opendp_optimal.solvers.radial_ratio import ratio_prices
     from opendp_optimal.solvers.radial_smooth import smooth_prices
 
     problem, law = table.problem, table.law
-    asked = problem.size, problem.epsilon, problem.delta, table.upper
-    if math.sqrt(table.upper) > _FARTHEST / (1 + problem.size / 100):
-        yield rounded_course(*smooth_prices(*asked))
+    epsilon, delta = problem.epsilon, problem.delta
+    shorter = size if size < problem.size else 0
+    upper = table.upper * size / problem.size
+    if decay:
+        for turns in _TURNS:
+            course = ratio_prices(size, epsilon, delta, *decay, turns=turns)
+            if course is not None:
+                yield rounded_course(*course, shorter)
+    asked = size, epsilon, delta, upper
+    if shorter or math.sqrt(upper) > _FARTHEST / (1 + size / 100):
+        yield rounded_course(*smooth_prices(*asked), shorter)
         return
     stepped = (
         [] if isinstance(law, Decay) else [best_staircase(problem.epsilon, problem.size, 2)[1]]
@@ -170,25 +223,48 @@ def _prices(table: RadialTable) -> Iterator[RadialPrices | SmoothPrices]:
 
 
 def _staircase(problem: RadialProblem) -> RadialTable | None:
-    """The staircase with the best first step."""
+    """The staircase with the best first step, and with the best boxes."""
     whole = problem.integer_sensitivity
-    if problem.epsilon < _STEPLESS and whole is None:
+    least = _STEPLESS if len(problem.runs) == 1 else _BOXLESS
+    if problem.epsilon < least and whole is None:
         return None
     _, gamma = best_staircase(problem.epsilon, problem.size, problem.power)
     if whole is None:
         step = min(_FINEST, _LATTICE << max(0, math.ceil(-math.log2(gamma))))
-        firsts = [max(1, round(gamma * step))]
+        tried = [(max(1, round(gamma * step)), ())]
     else:
         step, near = 2 * whole, math.floor(gamma * whole)
-        firsts = sorted({2 * min(max(t, 0), whole - 1) + 1 for t in (near - 1, near, near + 1, 0)})
+        firsts = {2 * min(max(t, 0), whole - 1) + 1 for t in (near - 1, near, near + 1, 0)}
+        tried = [(first, ()) for first in sorted(firsts)]
     found = []
-    for first in firsts:
+    for first, offsets in [*tried, *_boxes(problem, step)]:
         try:
-            law = rounded_staircase(problem.epsilon, problem.size, first, step)
+            law = rounded_staircase(problem.epsilon, problem.size, first, step, offsets)
         except CertificateError:
             continue
         found.append(_proved(problem, law))
     return min((t for t in found if t), key=lambda table: table.upper, default=None)
+
+
+def _boxes(problem: RadialProblem, step: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """First radii and offsets, where coordinates weigh differently."""
+    if len(problem.runs) == 1 or problem.weights is None:
+        return
+    from opendp_optimal.solvers.radial_boxes import best_halves  # loaded only when needed
+
+    halves = best_halves(problem.epsilon, problem.runs, problem.power)
+    near = halves - max(0, math.ceil(halves.min()) - 1)  # box 0 is the first of all
+    whole = problem.integer_sensitivity
+    if whole is None:
+        found = [np.maximum(np.rint(near * step), 1.0)]
+    else:
+        shifted = (np.rint(near * whole + shift) for shift in (-1.0, -0.5, 0.0))
+        found = [2 * np.maximum(places, 0.0) + 1 for places in shifted]
+    for sides in found:
+        first = int(sides.min())
+        farther = {w: int(side) - first for (w, _), side in zip(problem.runs, sides, strict=True)}
+        most = step if whole is None else step - 1
+        yield min(first, most), tuple(farther[w] for w in problem.weights)
 
 
 def _fine(c: float, k: float, size: int) -> int:

@@ -38,7 +38,7 @@ from opendp_optimal.table.base import Table, proving
 __all__ = ["RadialTable"]
 
 _DIGITS = 2.0**-20
-"""A bound may be stated lower than what is proved by this part: older proofs had fewer digits."""
+"""A bound may say less than what is proved by this part: older proofs had fewer digits."""
 Radii = Staircase | Steps | Decay
 """How radii are chosen."""
 
@@ -104,9 +104,10 @@ class RadialTable(Table):
         if type(self.upper) is not float or type(self.lower) is not float:
             raise CertificateError("the bounds of a table are not floats")
         upper, lower = self._proved()
-        # Files may come from a proof of fewer digits: a bound that is less by so little holds, too.
+        # Files may come from a proof of fewer digits: bounds that say so little less hold, too.
+        more = upper <= self.upper <= upper * (1 + _DIGITS)
         less = lower * (1 - _DIGITS) <= self.lower <= lower
-        self._check_bounds(upper, self.lower if less else lower)
+        self._check_bounds(self.upper if more else upper, self.lower if less else lower)
 
     def _proved(self) -> tuple[float, float]:
         problem, law = self.problem, self.law
@@ -115,8 +116,11 @@ class RadialTable(Table):
         if isinstance(law, Staircase):
             prove_staircase(law, problem.size, problem.epsilon)
             whole = problem.integer_sensitivity
-            if whole is not None and (law.step != 2 * whole or law.first % 2 == 0):
+            uneven = any(offset % 2 for offset in law.offsets)
+            if whole is not None and (law.step != 2 * whole or law.first % 2 == 0 or uneven):
                 raise CertificateError("a table for integers has another lattice than the integers")
+            if law.offsets and problem.norm != "linf":
+                raise CertificateError("a staircase has offsets in the norm linf only")
         else:
             if problem.kind == "integer":
                 raise CertificateError("a table for integers has real noise")
@@ -124,7 +128,7 @@ class RadialTable(Table):
                 raise CertificateError("noise with delta is proved in the norm l2 only")
             prove = prove_steps if isinstance(law, Steps) else prove_decay
             prove(law, problem.size, problem.epsilon, problem.delta)  # type: ignore[arg-type]
-        return float_up(self._exact_loss(problem.power)), self._below_all()
+        return float_up(self._loss_of(problem.power, problem.weights)), self._below_all()
 
     def _below_all(self) -> float:
         problem, prices = self.problem, self.prices
@@ -137,27 +141,49 @@ class RadialTable(Table):
             return max(0.0, float_down(additive_bound_down(prices, *asked)))
         return max(0.0, float_down(smooth_bound_down(prices, *asked)))
 
-    def _exact_loss(self, power: int) -> Fraction:
+    def _loss_of(self, power: int, weights: tuple[float, ...] | None) -> Fraction:
         problem, law = self.problem, self.law
         if isinstance(law, Staircase):
-            whole = problem.kind == "integer"
-            return staircase_loss_up(law, problem.norm, problem.size, power, whole=whole)
+            whole, size = problem.kind == "integer", problem.size
+            return staircase_loss_up(law, problem.norm, size, power, whole=whole, weights=weights)
         if isinstance(law, Steps):
             return steps_loss_up(law, problem.size, power)
-        return decay_loss_up(law, problem.norm, problem.size, power)
+        # All coordinates have the same loss.
+        part = Fraction(1)
+        if weights is not None:
+            part = sum(map(Fraction, weights), Fraction(0)) / problem.size
+        return part * decay_loss_up(law, problem.norm, problem.size, power)
 
     def mean_loss(self, loss: str | Loss) -> float:
-        """The expected sum of the losses of all coordinates, l1 or l2, rounded up."""
+        """The expected sum of the losses of all coordinates, as they weigh, rounded up.
+
+        :param loss: "l1" or "l2"
+        """
         parsed = parse(loss)
         if not parsed.endless:
             raise ValueError(f"loss ({loss!r}) must be l1 or l2 for vectors")
-        return float_up(self._exact_loss(int(parsed.power)))
+        return float_up(self._loss_of(int(parsed.power), self.problem.weights))
 
-    def coordinate(self, unit: float = 1.0, part: tuple[str, int] | None = None) -> Law:
+    def losses(self) -> tuple[float, ...]:
+        """The expected loss of each coordinate by itself, rounded up."""
+        law, problem = self.law, self.problem
+        sides = law.offsets if isinstance(law, Staircase) else ()
+        places = {sides[at]: at for at in range(len(sides))} or {0: 0}
+        found = {}
+        for side, at in places.items():
+            one = tuple(float(i == at) for i in range(self.size)) if sides else None
+            total = self._loss_of(problem.power, one)
+            found[side] = float_up(total if sides else total / self.size)
+        return tuple(found[side] for side in sides or (0,) * self.size)
+
+    def coordinate(
+        self, unit: float = 1.0, part: tuple[str, int] | None = None, at: int = 0
+    ) -> Law:
         """The law of one number of a vector. Except for Gaussian noise, the others depend on it.
 
         :param unit: the sensitivity, for real tables
         :param part: norm and length of the part that the number is in, for :meth:`draw_parts`
+        :param at: which number it is, where they differ
         """
         law, (norm, size) = self.law, part or (self.norm, self.size)
         if isinstance(law, Decay):
@@ -175,7 +201,8 @@ class RadialTable(Table):
         balls = np.concatenate([law.start + np.arange(len(law.weights)), law.end + beyond])
         weights = np.concatenate([law.weights, law.tail * -np.diff(rest, append=0.0)])
         whole = self.kind == "integer"
-        radii = (law.first + balls * float(law.step)) / (1 if whole else law.step)
+        offset = law.offsets[at] if law.offsets else 0
+        radii = (law.first + offset + balls * float(law.step)) / (1 if whole else law.step)
         return coordinate_law(norm, size, radii, weights, unit, whole=whole)
 
     @property
@@ -191,6 +218,8 @@ class RadialTable(Table):
             return min(largest, (LARGEST_RADIUS - 1) // int(law.radii[-1]) * law.step)
         if isinstance(law, Staircase) or law.c > 0:
             far = 4.0 * (self.size + 8 * math.sqrt(self.size) + 40) / self.epsilon + 4
+            if isinstance(law, Staircase):
+                far += max(law.offsets, default=0) / law.step
             largest = min(largest, int((LARGEST_RADIUS - 1) / far))
         if isinstance(law, Decay) and law.c == 0:
             largest = min(largest, int(math.sqrt(law.k / smallest_rate(pure=False))) - 1)
@@ -200,13 +229,15 @@ class RadialTable(Table):
         return largest
 
     def quantile(self, p: float) -> float:
-        """The least x that each number of the noise exceeds with a chance of at most ``1 - p``.
+        """The least x that no number of the noise exceeds with a chance of more than ``1 - p``.
 
         At sensitivity 1 for real tables, in units for integer tables.
 
         :param p: in (0, 1)
         """
-        found = self.coordinate().quantile(p)
+        offsets = getattr(self.law, "offsets", ())
+        longest = offsets.index(max(offsets)) if offsets else 0
+        found = self.coordinate(at=longest).quantile(p)
         return float(math.ceil(found - 1e-9)) if self.kind == "integer" else found
 
     def delta_at(self, epsilon: float, shift: float | Fraction | None = None) -> float:
@@ -247,8 +278,8 @@ class RadialTable(Table):
         if isinstance(law, Decay) and law.c == 0:
             rate = float_down(Fraction(law.k) / self._steps(reach) ** 2)
             return gaussian_integers(rate, count * self.size).reshape(count, self.size)
-        whole = self.problem.kind == "integer"
-        return radial_vectors(self.norm, self._radii(reach), self.size, count, whole=whole)
+        radii, whole, farther = self._radii(reach), self.kind == "integer", self._farther(reach)
+        return radial_vectors(self.norm, radii, self.size, count, whole=whole, farther=farther)
 
     def draw_parts(
         self, parts: Sequence[tuple[str, int]], count: int, reach: int | None = None
@@ -256,7 +287,8 @@ class RadialTable(Table):
         """Exact noise whose parts are points of balls in norms of their own, of one random radius.
 
         The law of the radius is that of the table: it is private in every norm, as long as it needs
-        no delta, and so in the largest of the norms of the parts.
+        no delta, and so in the largest of the norms of the parts. Offsets must be the same for all
+        numbers of a part.
 
         :param parts: norm and length of each; together as long as the table's vectors
         :param count: how many vectors
@@ -267,7 +299,22 @@ class RadialTable(Table):
         if not self.pure or self.kind == "integer":
             raise ValueError("parts need a table of pure noise for real vectors")
         radii = self._radii(reach)(count)
-        return np.concatenate([ball_points(norm, radii, size) for norm, size in parts], axis=1)
+        farther, drawn, end = self._farther(reach), [], 0
+        for norm, size in parts:
+            more = {0} if farther is None else set(farther[end : end + size].tolist())
+            if len(more) > 1:
+                raise ValueError(f"parts ({parts!r}) must have the same offset in each")
+            drawn.append(ball_points(norm, radii + more.pop(), size))
+            end += size
+        return np.concatenate(drawn, axis=1)
+
+    def _farther(self, reach: int | None) -> Integers | None:
+        """How much farther balls reach in each coordinate, in grid steps."""
+        law = self.law
+        if not isinstance(law, Staircase) or not law.offsets:
+            return None
+        scale = 1 if self.kind == "integer" else self._steps(reach) // law.step
+        return np.array(law.offsets, np.int64) * scale
 
     def _steps(self, reach: int | None) -> int:
         steps = self.least_grid if reach is None else reach

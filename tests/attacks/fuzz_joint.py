@@ -32,6 +32,7 @@ def radial_tables() -> list[Sealed]:
         {"epsilon": 3.0, "delta": 0.0, "size": 3, "norm": "l2", "bound": False},
         {"epsilon": 2.0, "delta": 0.0, "size": 2, "norm": "linf", "integer_sensitivity": 1},
         {"epsilon": 2.0, "delta": 1e-3, "size": 12, "bound": False},
+        {"epsilon": 2.0, "delta": 0.0, "size": 3, "norm": "linf", "weights": (4.0, 1.0, 0.5)},
     ]
     return sealed_files(RADIAL, [solve_radial(**each, cache=False) for each in asked])
 
@@ -49,7 +50,8 @@ def _steps_hold(law: Staircase, size: int, epsilon: float) -> bool:
     beyond = [law.tail * (1 - again) * again**j for j in range(3)]
     weights = [Fraction(int(w)) for w in law.weights] + beyond
     balls = [Fraction(law.first + (law.start + j) * law.step) for j in range(len(weights))]
-    density = [w / r**size for w, r in zip(weights, balls, strict=True)]
+    reached = law.offsets or (0,) * size
+    density = [w / math.prod(r + o for o in reached) for w, r in zip(weights, balls, strict=True)]
     return all(a <= growth * b for a, b in pairwise(density))
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from tests.attacks.request_losses import RESERVED, AnyLoss, Recipe, any_loss, log_uniform
 
 COUNTS = {"solve": 2000, "bounded": 500}
-SMALL = {"solve": 85, "bounded": 15}
-"""How many of each kind, in depth and in the ordinary tests."""
+SAMPLE = {"solve": 24, "bounded": 5}
+"""How many of each kind, in depth; and of those in the ordinary tests."""
 LONGEST, LONGEST_SAMPLED = 750_000, 150_000
 """Values on each side of 0 beyond which integer noise may be refused; with a function as loss."""
 EPSILONS = (1e-4, 32.0, 31.9, 1.0, 1, 20.0, 12.0)
@@ -132,17 +132,16 @@ def float_refusal(asked: dict[str, Any]) -> set[str]:
     return set()
 
 
-def bounded_request(number: int, small: bool = False) -> Request:
-    """A request to ``solve_bounded``; a small one has at most 24 bins, where it says how many."""
+def bounded_request(number: int) -> Request:
+    """A request to ``solve_bounded``."""
     rng = random.Random(f"bounded/{number}/0")
     epsilon, delta = target(rng)
     integer = rng.random() < 0.35
-    most = 24 if small else 60
     width = scale_of(rng, integer)
     asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
     refusable: set[str] = set()
     if integer:
-        steps = rng.randint(1, most)
+        steps = rng.randint(1, 60)
         low = rng.choice((0, 0, -7, 10**6, 2**40, -(2**52)))
         asked |= {"integer": True, "range": (low, low + steps)}
         asked["sensitivity"] = rng.randint(1, steps + 2)
@@ -155,7 +154,7 @@ def bounded_request(number: int, small: bool = False) -> Request:
         unit, parts = width, rng.randint(1, 6)
         kind = rng.random()
         if kind < 0.3:
-            bins = rng.randint(1, most)
+            bins = rng.randint(1, 60)
             asked["bins"] = bins
             asked["sensitivity"] = (asked["range"][1] - low) * (rng.randint(1, bins) / bins)
             refusable |= {"bins"}  # floats of the range may not be a whole number of bins apart
@@ -189,11 +188,15 @@ def bounded_request(number: int, small: bool = False) -> Request:
     return Request("bounded", number, asked, frozenset(refusable))
 
 
-def request(kind: str, number: int, small: bool = False) -> Request:
+def request(kind: str, number: int) -> Request:
     """The request of a number.
 
     :param kind: "solve" or "bounded"
     :param number: what it is drawn from
-    :param small: as in the ordinary tests
     """
-    return noise_request(number) if kind == "solve" else bounded_request(number, small)
+    return noise_request(number) if kind == "solve" else bounded_request(number)
+
+
+def sample(kind: str) -> list[int]:
+    """The numbers of the ordinary tests: each of a kind is as likely to be among them."""
+    return sorted(random.Random(f"sample/{kind}").sample(range(COUNTS[kind]), SAMPLE[kind]))

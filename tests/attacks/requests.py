@@ -4,7 +4,7 @@
     python -m tests.attacks.requests --kind solve --start 100 --stop 200      those of a range
     python -m tests.attacks.requests --resume                    go on where it was interrupted
     python -m tests.attacks.requests --kind solve --number 17    one request again, how it went
-    python -m tests.attacks.requests --small                     those of the ordinary tests
+    python -m tests.attacks.requests --sample                    those of the ordinary tests
 
 What a request may be refused for is known before it is made: any other error is a failure, and so
 is an answer that fails one of the checks of ``tests.attacks.request_checks``. Each request leaves a
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.attacks.request_checks import check
-from tests.attacks.request_draws import COUNTS, SMALL, Request, request
+from tests.attacks.request_draws import COUNTS, Request, request, sample
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "requests"
 CHUNK = 250
@@ -65,7 +65,7 @@ def run(asked: Request) -> Outcome:
     return Outcome(asked, word, time.process_time() - started, failure)
 
 
-def limited(kind: str, number: int, small: bool, seconds: float) -> Outcome:
+def limited(kind: str, number: int, seconds: float) -> Outcome:
     """The same within limits of time and memory, for a process that does nothing else."""
 
     def late(*_: object) -> None:
@@ -76,7 +76,7 @@ def limited(kind: str, number: int, small: bool, seconds: float) -> Outcome:
     signal.signal(signal.SIGPROF, late)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
-        return run(request(kind, number, small))
+        return run(request(kind, number))
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
@@ -90,7 +90,6 @@ def outcomes(
     kind: str,
     numbers: Iterable[int],
     *,
-    small: bool = False,
     workers: int = 1,
     seconds: float = SECONDS,
 ) -> Iterator[Outcome]:
@@ -99,7 +98,7 @@ def outcomes(
     while left:
         with _pool(workers) as pool:
             few = left[: AT_ONCE * workers]
-            running = [pool.submit(limited, kind, number, small, seconds) for number in few]
+            running = [pool.submit(limited, kind, number, seconds) for number in few]
             try:
                 for future in running:
                     yield future.result()
@@ -111,9 +110,9 @@ def outcomes(
         number = left.pop(0)
         with _pool(1) as pool:
             try:
-                yield pool.submit(limited, kind, number, small, seconds).result()
+                yield pool.submit(limited, kind, number, seconds).result()
             except BrokenProcessPool:
-                yield Outcome(request(kind, number, small), "failed", 0.0, "its process died")
+                yield Outcome(request(kind, number), "failed", 0.0, "its process died")
 
 
 def summary(found: list[Outcome]) -> str:
@@ -140,13 +139,13 @@ def report(found: list[Outcome], slowest: int = 8) -> None:
     print(f"{found[0].asked.kind}: {len(found)} requests, {summary(found)}", flush=True)
 
 
-def done(file: Path, kind: str, small: bool) -> list[Outcome]:
+def done(file: Path, kind: str) -> list[Outcome]:
     """What an interrupted run has left that did not fail."""
     found = []
     for line in file.read_text().splitlines() if file.exists() else []:
         number, word, seconds, _ = line.split("\t", 3)
         if word != "failed":
-            found.append(Outcome(request(kind, int(number), small), word, float(seconds)))
+            found.append(Outcome(request(kind, int(number)), word, float(seconds)))
     return found
 
 
@@ -160,7 +159,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--number", type=int, help="this request alone, in this process")
     parser.add_argument("--start", type=int, default=0, help="the number to begin with")
     parser.add_argument("--stop", type=int, help="the number to end before")
-    parser.add_argument("--small", action="store_true", help="those of the ordinary tests")
+    parser.add_argument("--sample", action="store_true", help="those of the ordinary tests")
     parser.add_argument("--workers", type=int, default=2, help="processes at a time")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of a request, at most")
     parser.add_argument("--resume", action="store_true", help="leave out what was done before")
@@ -168,18 +167,18 @@ def main(argv: list[str] | None = None) -> int:
     bad = False
     for kind in [options.kind] if options.kind else COUNTS:
         if options.number is not None:
-            asked = request(kind, options.number, options.small)
+            asked = request(kind, options.number)
             print(asked, flush=True)
             check(asked.kind, asked.arguments, asked.refusable, say=print)
             continue
-        stop = options.stop or (SMALL if options.small else COUNTS)[kind]
-        file = FOLDER / f"{kind}{'-small' * options.small}-{options.start}-{stop}.txt"
-        found = done(file, kind, options.small) if options.resume else []
-        left = sorted(set(range(options.start, stop)) - {o.asked.number for o in found})
+        stop = options.stop or COUNTS[kind]
+        numbers = sample(kind) if options.sample else range(options.start, stop)
+        part = "sample" if options.sample else f"{options.start}-{stop}"
+        file = FOLDER / f"{kind}-{part}.txt"
+        found = done(file, kind) if options.resume else []
+        left = sorted(set(numbers) - {o.asked.number for o in found})
         file.parent.mkdir(parents=True, exist_ok=True)
-        going = outcomes(
-            kind, left, small=options.small, workers=options.workers, seconds=options.seconds
-        )
+        going = outcomes(kind, left, workers=options.workers, seconds=options.seconds)
         console = Console(stderr=True)
         with file.open("w") as lines:
             lines.writelines(f"{outcome.line}\n" for outcome in found)

@@ -1,7 +1,7 @@
-"""Random requests over the documented range: a hundred here; thousands in ``make trust``.
+"""Random requests over the documented range: a random sample here; all of them in ``make trust``.
 
-Those for noise are the first of the thousands; those for noise within a range are drawn as the
-thousands are, with at most 24 bins.
+All are drawn alike from their numbers. Those here are some dozens of the 2,000 for noise and of the
+500 for noise within a range, each as likely as any other.
 """
 
 import dataclasses
@@ -13,46 +13,35 @@ import pytest
 from opendp_optimal import NoiseTable, solve, solve_bounded
 from tests.attacks import request_checks, requests
 from tests.attacks.request_checks import RequestError, check
-from tests.attacks.request_draws import COUNTS, SMALL, request
+from tests.attacks.request_draws import COUNTS, SAMPLE, request, sample
 from tests.attacks.request_means import bounded_mean, clamped_mean, noise_mean
 
-CHUNK = 5
+
+@pytest.mark.parametrize("number", sample("solve"))
+def test_noise(number):
+    found = requests.run(request("solve", number))
+    assert not found.failure, str(found.asked)
 
 
-@pytest.mark.parametrize("first", range(0, SMALL["solve"], CHUNK))
-def test_noise(first):
-    found = [requests.run(request("solve", n, True)) for n in range(first, first + CHUNK)]
-    assert [(str(o.asked), o.failure) for o in found if o.failure] == []
-
-
-@pytest.mark.parametrize("first", range(0, SMALL["bounded"], CHUNK))
-def test_noise_for_a_range(first):
-    numbers = range(first, first + CHUNK)
-    found = [requests.run(request("bounded", n, True)) for n in numbers]
-    assert [(str(o.asked), o.failure) for o in found if o.failure] == []
+@pytest.mark.parametrize("number", sample("bounded"))
+def test_noise_for_a_range(number):
+    found = requests.run(request("bounded", number))
+    assert not found.failure, str(found.asked)
 
 
 def test_requests_can_be_had_again_and_differ():
     for kind in COUNTS:
-        for small in (False, True):
-            drawn = [str(request(kind, n, small)) for n in range(40)]
-            assert drawn == [str(request(kind, n, small)) for n in range(40)]
-            assert len(set(drawn)) == 40
+        drawn = [str(request(kind, n)) for n in range(40)]
+        assert drawn == [str(request(kind, n)) for n in range(40)]
+        assert len(set(drawn)) == 40
 
 
-def test_those_here_are_drawn_from_the_whole_range():
-    numbers = range(SMALL["solve"])
-    small = [str(request("solve", n, small=True)) for n in numbers]
-    assert small == [str(request("solve", n)) for n in numbers]
-    drawn = [request("bounded", n, small=True).arguments for n in range(500)]
-    given = [asked["bins"] for asked in drawn if isinstance(asked.get("bins"), int)]
-    steps = [int(a["range"][1] - a["range"][0]) for a in drawn if a.get("integer")]
-    assert max(given) == max(steps) == 24
-    wide = [request("bounded", n).arguments for n in range(500)]
-    for name in ("epsilon", "delta"):
-        assert [asked[name] for asked in drawn] == [asked[name] for asked in wide]
-    for option in ("prior", "cap", "integer", "bins", "method"):
-        assert sum(option in asked for asked in drawn) > 25
+def test_those_here_are_a_random_sample():
+    for kind, count in COUNTS.items():
+        numbers = sample(kind)
+        assert numbers == sample(kind)
+        assert len(set(numbers)) == SAMPLE[kind]
+        assert 0 <= numbers[0] < count / 4 < 3 * count / 4 < numbers[-1] < count
 
 
 def test_a_run_goes_on_where_it_was_interrupted(tmp_path, monkeypatch, capsys):

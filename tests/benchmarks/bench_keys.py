@@ -32,10 +32,14 @@ from typing import Any
 import numpy as np
 import opendp.prelude as dp
 import polars as pl
+from scipy import sparse
+from scipy.optimize import linprog
 
 from opendp_optimal import make_optimal_threshold, solve, solve_keys
 
 TARGETS = ((0.1, 1e-6), (0.5, 1e-6), (1.0, 1e-6), (1.0, 1e-3), (2.0, 1e-5), (4.0, 1e-6))
+LEAST_EPSILON = 0.5
+"""Of the programmes over all mechanisms."""
 ZIPF = [100_000 // rank for rank in range(1, 20_001)]
 
 
@@ -83,6 +87,57 @@ def laplace(epsilon: float, delta: float) -> tuple[int, Callable[[int], float], 
     return threshold, chance, error
 
 
+def least_errors(
+    epsilon: float, delta: float, threshold: int, shares: Callable[[int], float]
+) -> dict[int, float]:
+    """The errors of a mechanism of any kind with the least sum over given shares of counts.
+
+    :param threshold: of Laplace noise
+    :param shares: how much each count matters
+    :returns: the error at each count that matters, from 1 on
+    """
+    last = 2 * threshold
+    most = last + math.ceil(8 / epsilon)  # neighbours farther on bind no longer
+    counts = np.arange(1, most + 1)
+    outputs = np.arange(1, most + math.ceil(8 / epsilon))
+    apart = np.abs(counts[:, None] - outputs).astype(float)
+    costs = np.column_stack([apart, counts])  # the last output is nothing
+    matter = np.array([shares(n) if n <= last else 0.0 for n in counts.tolist()])
+    width, chances = costs.shape[1], costs.size
+    left = np.concatenate([np.arange(most - 1), np.arange(1, most)])
+    right = np.concatenate([np.arange(1, most), np.arange(most - 1)])
+    rows, spans = len(left), np.arange(len(left) * width)
+    # What exceeds e^epsilon times the neighbour's chance adds up to delta at most.
+    one = (left[:, None] * width + np.arange(width)).ravel()
+    other = (right[:, None] * width + np.arange(width)).ravel()
+    values = np.repeat([1.0, -math.exp(epsilon), -1.0], len(spans))
+    places = np.tile(spans, 3), np.concatenate([one, other, chances + spans])
+    shape = rows, chances + len(spans)
+    exceeding = sparse.csr_matrix((values, places), shape=(len(spans), shape[1]))
+    summed = (np.ones(len(spans)), (np.repeat(np.arange(rows), width), chances + spans))
+    whole = (np.ones(chances), (np.repeat(np.arange(most), width), np.arange(chances)))
+    bounds = np.tile([0.0, np.inf], (shape[1], 1))
+    bounds[width - 1, 0] = 1 - delta  # a key that nobody else has
+    found = linprog(
+        np.concatenate([(costs * matter[:, None]).ravel(), np.zeros(len(spans))]),
+        A_ub=sparse.vstack([exceeding, sparse.csr_matrix(summed, shape=shape)]),
+        b_ub=np.concatenate([np.zeros(len(spans)), np.full(rows, delta)]),
+        A_eq=sparse.csr_matrix(whole, shape=(most, shape[1])),
+        b_eq=np.ones(most),
+        bounds=bounds,
+        method="highs-ipm",
+    )
+    if found.status != 0:
+        raise RuntimeError(f"the programme at ({epsilon}, {delta}) failed: {found.message}")
+    errors = (found.x[:chances].reshape(most, width) * costs).sum(1)
+    return dict(enumerate(errors[:last].tolist(), 1))
+
+
+def share(count: int) -> float:
+    """Of all keys, with just this count, if 1/n of them have n or more."""
+    return 1 / count / (count + 1)
+
+
 def compare(name: str, counts: list[int], epsilon: float, delta: float) -> dict[str, Any]:
     """Keys kept and errors, summed over all keys."""
     table = solve_keys(epsilon, delta)
@@ -100,6 +155,15 @@ def compare(name: str, counts: list[int], epsilon: float, delta: float) -> dict[
 
     near = range(1, 2 * threshold)
     least, own, other = total(forced), total(table.error), total(error)
+    any_kind = {"knowing_ratio": math.nan, "programme_ratio": math.nan}
+    if epsilon >= LEAST_EPSILON:
+        known = least_errors(epsilon, delta, threshold, lambda n: sizes.get(n, 0))
+        blind = least_errors(epsilon, delta, threshold, share)
+        any_kind = {
+            "knowing_ratio": total(lambda n: known.get(n, forced(n))) / other,
+            "programme_ratio": sum(share(n) * error for n, error in blind.items())
+            / sum(share(n) * table.error(n) for n in blind),
+        }
     held, held_other = (total(lambda n, of=of: n * (1 - of(n))) for of in (table.chance, chance))
     return {
         "keys": name,
@@ -110,6 +174,7 @@ def compare(name: str, counts: list[int], epsilon: float, delta: float) -> dict[
         "best": total(table.best_chance),
         "error_ratio": own / other,
         "least_ratio": least / other,
+        **any_kind,
         "avoidable_ratio": (own - least) / (other - least),
         "error_ratio_near": sum(map(table.error, near)) / sum(map(error, near)),
         "value_error": (own - held) / total(table.chance),
@@ -147,6 +212,8 @@ def main() -> None:
         "best": ("best", ".1f"),
         "error": ("error_ratio", ".3f"),
         "none below": ("least_ratio", ".3f"),
+        "knowing": ("knowing_ratio", ".3f"),
+        "programme": ("programme_ratio", ".4f"),
         "avoidable": ("avoidable_ratio", ".3f"),
         "near": ("error_ratio_near", ".3f"),
         "value": ("value_error", ".3f"),

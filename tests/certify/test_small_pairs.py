@@ -214,3 +214,47 @@ def test_prices_out_of_bounds_prove_nothing():
     for wrong in (cost.values[:-1], cost.values[:, :-1]):
         with pytest.raises(CertificateError, match="cover"):
             pair.prove_pair_bound(dual, replace(cost, values=wrong), epsilon=1.0, delta=0.1)
+
+
+def test_the_limits_of_pairs():
+    assert pair.MOST_POINTS == 1 << 24
+    most = np.zeros((1, 1 << 22), np.int64)
+    most[0, 0] = TOTAL
+    pair.check_pairs(most, 2)
+    with pytest.raises(CertificateError, match="rows"):
+        pair.check_pairs(np.append(most, [[0]], axis=1), 2)
+    much = np.zeros((1, 3), np.int64)
+    much[0] = TOTAL + 2, -1, 0
+    with pytest.raises(CertificateError, match="negative or too large"):
+        pair.check_pairs(much, 2)
+    # All of delta, to the last unit.
+    one = np.full((1, 1), TOTAL)
+    pair.prove_pairs_private(one, 2, 1.0, 1.0)
+    two = np.array([[TOTAL // 4, TOTAL // 8], [TOTAL // 8, TOTAL // 16]])
+    delta = pair.shortfall(two, 2, 0.0) / TOTAL
+    assert delta == plain_shortfall(two, 2, 0.0) / TOTAL < 1
+    pair.prove_pairs_private(two, 2, 0.0, delta)
+    with pytest.raises(CertificateError, match="exceeds delta"):
+        pair.prove_pairs_private(two, 2, 0.0, float(np.nextafter(delta, 0)))
+
+
+def test_the_limits_of_prices():
+    rng = random.Random(6)
+    dual = random_dual(rng)
+    while dual.cells != 2:
+        dual = random_dual(rng)
+    reach = 1 << 20
+    far = replace(dual, reach=reach, slack=np.zeros((3, 2 * reach + 2), np.int64))
+    far.check()
+    with pytest.raises(CertificateError, match="range"):
+        replace(far, reach=reach + 1, slack=np.zeros((3, 2 * reach + 4), np.int64)).check()
+    none = replace(dual, moves=np.zeros((0, 2), np.int64), budget=np.zeros(0, np.int64))
+    wide = (1 << 24) // 2 - 1  # two rows of counts, each with an odd number of cells
+    replace(none, reach=0, slack=np.zeros((0, 2 * wide), np.int64)).check()
+    with pytest.raises(CertificateError, match="shape"):
+        replace(none, reach=0, slack=np.zeros((0, 2 * wide + 4), np.int64)).check()
+    # One price may be larger than each of three.
+    single = replace(dual, moves=dual.moves[:1], slack=np.zeros_like(dual.slack[:1]))
+    replace(single, budget=np.array([(1 << 59) - 1])).check()
+    with pytest.raises(CertificateError, match="large"):
+        replace(single, budget=np.array([1 << 59])).check()

@@ -20,6 +20,7 @@ from opendp_optimal.certify.radial import (
     staircase_loss_up,
 )
 from opendp_optimal.errors import CertificateError
+from tests.certify.radial_integrals import plain_delta
 
 
 def staircase(weights, tail, again, first=3, step=8, start=1):
@@ -116,27 +117,6 @@ def test_staircases_that_are_none():
 # --- decays ---------------------------------------------------------------------------------------
 
 
-def plain_delta(c, k, size, epsilon):
-    """The delta of exp(-c r - k r^2): over the radius, and the angle to the move."""
-    nodes, shares = np.polynomial.legendre.leggauss(60)
-    whole = integrate.quad(lambda r: r ** (size - 1) * math.exp(-c * r - k * r * r), 0, 90)[0]
-    sphere = math.gamma(size / 2) / math.gamma((size - 1) / 2) / math.sqrt(math.pi)
-    panels = np.linspace(0, 60, 601)
-    r = (panels[:-1, None] + (nodes + 1) / 20).ravel()
-    rs = np.tile(shares / 20, 600)
-    # Where the other density is e^epsilon times lower: from there on to the far side.
-    least = c * r + k * r * r + epsilon
-    far = least / c if k == 0 else (np.sqrt(c * c + 4 * k * least) - c) / (2 * k)
-    cosine = np.clip((r * r + 1 - far * far) / (2 * r), -1, 1)
-    begin = np.arccos(cosine)
-    angle = begin[:, None] + (math.pi - begin)[:, None] * (nodes + 1) / 2
-    other = np.sqrt(np.maximum(r[:, None] ** 2 + 1 - 2 * r[:, None] * np.cos(angle), 0))
-    mine = np.exp(-c * r - k * r * r)[:, None]
-    short = mine - math.exp(epsilon) * np.exp(-c * other - k * other**2)
-    inner = (short * np.sin(angle) ** (size - 2) * shares).sum(1) * (math.pi - begin) / 2
-    return float((inner * r ** (size - 1) * rs).sum() * sphere / whole)
-
-
 @pytest.mark.parametrize(
     ("c", "k", "size", "epsilon"),
     [(1.3, 0.0, 3, 1.0), (1.1, 0.02, 4, 1.0), (0.4, 0.2, 2, 0.5), (2.2, 0.1, 5, 2.0)],
@@ -154,7 +134,7 @@ def test_losses_of_decays_are_integrals(c, k, size, power):
         at = lambda r: r ** (size - 1 + more) * math.exp(-c * r - k * r * r)  # noqa: E731
         return integrate.quad(at, 0, 4)[0] + integrate.quad(at, 4, 80)[0]
 
-    for norm in ("l1", "l2", "linf"):
+    for norm in ("l1", "l2", "linf") if c else ("l2",):  # Gaussian noise has one norm
         exact = mass(power) / mass(0) * float(factor(norm, size, power))
         found = float(decay_loss_up(Decay(c, k, 1 << 34), norm, size, power))
         assert exact * (1 - 1e-8) <= found <= exact * (1 + 1e-7)
@@ -259,3 +239,53 @@ def test_keys_that_are_not_proved():
     more[1] -= TOTAL // 8 + 1
     with pytest.raises(CertificateError, match="too often"):
         keys.prove_keys(weights, more, **asked)
+
+
+def whole_keys(nothing):
+    """Noise -1..1 and threshold 2: count 1 is released with 1/4, 2 with 3/4."""
+    weights = np.array([1, 2, 1], np.int64) * (TOTAL // 4)
+    return weights, np.array(nothing, np.int64)
+
+
+def test_keys_are_proved_to_the_last_unit():
+    asked = {"threshold": 2, "move": 1, "epsilon": 40.0}
+    weights, nothing = whole_keys([TOTAL, TOTAL // 4 * 3, TOTAL // 4])
+    # Count 1 is released with a quarter, and as much of the noise has nothing beside it.
+    keys.prove_keys(weights, nothing, **asked, delta=0.25)
+    with pytest.raises(CertificateError):
+        keys.prove_keys(weights, nothing, **asked, delta=math.nextafter(0.25, 0))
+    more = nothing.copy()
+    more[1] -= 1
+    with pytest.raises(CertificateError, match="too often"):
+        keys.prove_keys(weights, more, **asked, delta=0.25)
+    for wrong in ([TOTAL - 1, *nothing[1:]], [TOTAL, nothing[1] + 1, nothing[2]],
+                  [TOTAL, nothing[1], nothing[2] + 1]):  # fmt: skip
+        with pytest.raises(CertificateError, match="within its bounds"):
+            keys.prove_keys(weights, np.array(wrong, np.int64), **asked, delta=0.25)
+
+
+def test_every_count_within_a_move_is_rarely_released():
+    # With a move of 2, count 2 is beside 0 too.
+    weights, nothing = whole_keys([TOTAL, TOTAL // 4 * 3, TOTAL // 4])
+    for move, delta in ((1, 0.5), (2, 0.75)):
+        if move == 1:
+            keys.prove_keys(weights, nothing, threshold=2, move=1, epsilon=40.0, delta=delta)
+        with pytest.raises(CertificateError):
+            keys.prove_keys(weights, nothing, threshold=2, move=2, epsilon=40.0, delta=0.7)
+
+
+def test_moves_reach_no_further_than_there_are_counts():
+    rng = np.random.default_rng(4)
+    held, rescued = rng.integers(1, 1 << 60, (2, 4))
+    for move in (3, 4, 9):
+        found = keys._shortfall(held, rescued, move, 0.2)
+        exact = plain_keys([0, *held.tolist()], [0, *rescued.tolist()], move, 0.2)
+        assert found == pytest.approx(exact, rel=1e-9)
+    assert keys._shortfall(held[:1], rescued[:1], 3, 0.2) == 0
+    # Where nothing is rescued on either side, the noise alone decides; and no shortfall is none.
+    assert keys._shortfall(held, np.zeros(4, np.int64), 3, 0.0) == 0
+    level = np.full(4, 1 << 40)
+    assert keys._shortfall(level, level, 3, 0.2) == 0
+    one = np.array([0, 0, 5, 0])
+    assert keys._shortfall(level, one, 1, 0.2) == 5
+    assert keys._shortfall(level, np.array([1, 0, 0, 0]), 1, 0.2) == 1

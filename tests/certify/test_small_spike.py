@@ -101,6 +101,6 @@ def test_what_is_no_spike_is_refused(spike):
 
 
 def test_spikes_are_taken():
-    for parts in (3, 5, MOST_PARTS - 1):
+    for parts in (3, 5, MOST_PARTS - 1, MOST_PARTS // 2 + 1):
         Spike(1, parts).check()
     assert MOST_PARTS == 2**40

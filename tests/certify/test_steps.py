@@ -125,3 +125,103 @@ def test_steps_that_are_none_are_refused():
     for epsilon in (-0.1, math.nan, 64.0):
         with pytest.raises(CertificateError):
             steps_delta_up(LAW, 3, epsilon)
+
+
+@pytest.mark.parametrize("apart", [Fraction(1, 9), Fraction(1), Fraction(3), Fraction(40)])
+def test_volumes_outside_of_a_ball(apart):
+    from opendp_optimal.certify.balls import ball, precision
+    from opendp_optimal.certify.steps import _Volume
+
+    radii = [1, 2, 4, 7]
+    with precision(128):
+        for size in (1, 3):
+            units = [ball(Fraction(r, 7) ** size) for r in radii]
+            found = _Volume(size, radii, units, apart)
+            x = (np.arange(200_000) + 0.5) / 200_000
+            for near, one in enumerate(radii):
+                assert float(found.outside(near, -1)) == pytest.approx((one / 7) ** size)
+                for far, other in enumerate(radii):
+                    along = one * (2 * x - 1)
+                    if size == 1:
+                        kept = (np.abs(along - float(apart)) > other).mean() * one / 7
+                    else:  # discs across the line between the centres
+                        mine = one**2 - along**2
+                        theirs = np.maximum(other**2 - (along - float(apart)) ** 2, 0)
+                        kept = np.maximum(mine - theirs, 0).mean() * 2 * one * 3 / 4 / 7**3
+                    volume = float(found.outside(near, far))
+                    assert volume >= kept * (1 - 1e-4) - 1e-6
+                    if other + apart > one:
+                        assert volume == pytest.approx(kept, rel=1e-4, abs=1e-5)
+
+
+def test_the_least_and_the_largest_steps():
+    many = steps([10 + i for i in range(256)], [1.0] * 256)
+    one = np.array([TOTAL])
+    two = np.array([TOTAL - 1, 1])
+    top = (1 << 40) - 1
+    for law, size in (
+        (many, 1),
+        (replace(LAW, step=1), 1),
+        (replace(LAW, step=top), 1),
+        (Steps(STEP, np.array([top - 1, top]), two), 1),
+        (Steps(STEP, np.array([1, 2]), two), 1),
+        (Steps(STEP, np.array([top]), one), 2048),
+        (Steps(STEP, np.array([1]), one), 1),
+    ):
+        assert 0 <= steps_delta_up(law, size, 1.0) <= 1
+        assert steps_loss_up(law, size, 1) > 0
+    longer = steps([10 + i for i in range(257)], [1.0] * 257)
+    for law, size in (
+        (longer, 1),
+        (replace(LAW, step=1 << 40), 1),
+        (replace(LAW, step=0), 1),
+        (replace(LAW, step=1024.0), 1),
+        (Steps(STEP, np.array([top, top + 1]), two), 1),
+        (Steps(STEP, np.array([0, 2]), two), 1),
+        (Steps(STEP, np.array([7, 7]), two), 1),
+        (Steps(STEP, np.array([7, 9]), np.array([TOTAL, 0])), 1),
+        (Steps(STEP, np.array([7, 9]), np.array([TOTAL - 2, 1])), 1),
+        (Steps(STEP, np.array([7, 9]), np.array([[TOTAL - 1, 1]])), 1),
+        (Steps(STEP, np.array([7, 9], np.int32), two), 1),
+        (Steps(STEP, np.zeros(0, np.int64), np.zeros(0, np.int64)), 1),
+        (LAW, 0),
+        (LAW, 2049),
+        (LAW, 2.0),
+    ):
+        with pytest.raises(CertificateError, match="steps"):
+            steps_delta_up(law, size, 1.0)
+    for epsilon in (0.0, math.nextafter(64.0, 0)):
+        assert 0 <= steps_delta_up(LAW, 1, epsilon) <= 1
+
+
+def test_steps_are_proved_at_their_delta_to_the_last_digit():
+    apart = steps([10, 20], [1.0, 1.0])  # ends within half a sensitivity
+    prove_steps(apart, 3, 1.0, 1.0)
+    assert steps_delta_up(apart, 3, 1.0) == 1
+    spent = steps_delta_up(LAW, 3, 1.0)
+    above = float(spent)
+    above = above if Fraction(above) >= spent else math.nextafter(above, 1)
+    prove_steps(LAW, 3, 1.0, above)
+    with pytest.raises(CertificateError, match="more than delta"):
+        prove_steps(LAW, 3, 1.0, math.nextafter(above, 0))
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_losses_count_the_rounding_to_the_grid(power):
+    coarse = Steps(1, np.array([2, 5]), np.array([TOTAL // 4, TOTAL - TOTAL // 4]))
+    size, move = 3, 1 / 1024
+    mean = (2**power + 3 * 5**power) / 4
+    each = mean * size / (size + power) * (1 if power == 2 else 3 / 2)
+    exact = each + size * move if power == 1 else (math.sqrt(each) + math.sqrt(size) * move) ** 2
+    assert float(steps_loss_up(coarse, size, power)) == pytest.approx(exact, rel=1e-12)
+
+
+def test_steps_are_equal_by_content():
+    again = replace(LAW)
+    assert again == LAW
+    assert hash(LAW) == hash(again)
+    assert replace(LAW, step=STEP + 1) != LAW
+    assert replace(LAW, radii=LAW.radii + 1) != LAW
+    assert replace(LAW, weights=LAW.weights[::-1]) != LAW
+    assert replace(LAW, weights=LAW.weights.astype(np.float64)) != LAW
+    assert LAW != 3

@@ -122,10 +122,17 @@ def histogram_and_sum(bins: int, epsilon: float, weights: list[float]) -> JointG
 
 
 @pytest.mark.slow
-def test_a_long_histogram_beside_a_number_is_better_served_by_a_split():
+def test_a_long_histogram_beside_a_number_has_farther_balls():
+    """Its numbers are small in a ball of their norm, so that it pays to let them reach farther."""
     long = histogram_and_sum(60, 1.0, [1.0, 1.0])
-    assert long.chosen.startswith("split: ")
-    assert len(long.blocks) == 2
+    assert long.chosen == "staircase in the norm of each answer"
+    offsets = long.table.law.offsets
+    assert set(offsets[:60]) == {max(offsets)}
+    assert offsets[60] == 0
+    assert sum(long.expected_losses) < 227.5  # a split; in one norm without offsets it is 1431
+    longer = histogram_and_sum(200, 1.0, [1.0, 1.0])
+    assert longer.chosen.startswith("split: ")
+    assert len(longer.blocks) == 2
     short = histogram_and_sum(2, 1.0, [1.0, 1.0])
     assert short.chosen == "staircase in the norm of each answer"
     heavy = histogram_and_sum(60, 1.0, [1.0, 1e4])

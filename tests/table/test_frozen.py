@@ -40,6 +40,7 @@ def tables():
     yield solve_channel([0.5, 0.25, 0.25], away, 1.0, away)
     yield solve_pair(1.0, 0.01, gap=1.0, cache=False)
     yield solve_radial(1.0, 1e-3, size=2, norm="l2", loss="l2", cache=False)
+    yield solve_radial(1.0, 0.0, 2, norm="linf", loss="l2", weights=(5.0, 1.0), cache=False)
     yield solve_radial(1.0, 0.0, size=2, norm="l1", loss="l1", cache=False)
     yield solve_keys(1.0, 1e-3)
 

@@ -114,6 +114,7 @@ OTHERS = [
     solve_pair(1.0, 0.01, gap=1.0, cache=False),
     solve_radial(1.0, 1e-3, size=2, norm="l2", loss="l2", cache=False),
     solve_radial(1.0, 0.0, size=2, norm="l1", loss="l1", cache=False),
+    solve_radial(1.0, 0.0, size=3, norm="linf", loss="l2", weights=(9.0, 1.0, 1.0), cache=False),
 ]
 
 

@@ -34,7 +34,9 @@ SUM_COVERAGE = 0.87
 RAW = 1.0 + 1e-9
 LARGEST = 0.5
 PRIORS = ("none", "neighbours")
-ORACLES = ("oracle", "binned oracle", "binned oracle of strata")
+ORACLES = ("oracle", "binned oracle", "binned oracle of strata", "smooth oracle")
+
+TOLD = ("smooth oracle", "oracle")
 
 Pair = tuple[float, float]
 Case = tuple[str, Pair, bool]
@@ -174,7 +176,7 @@ def _sum_rules(runs: Trials) -> list[list[str]]:
                     pair = ratio_of_roots(each)
                     cover.append((case, held, held[0] >= SUM_COVERAGE))
                     better.append((case, pair, pair[0] <= RAW))
-            told = ", ".join(f"{k} {ratio_of_roots(found[f'{k} largest'])[0]:.3f}" for k in ORACLES)
+            told = ", ".join(f"{k} {ratio_of_roots(found[f'{k} largest'])[0]:.3f}" for k in TOLD)
             for way in PRIORS:
                 pair = ratio_of_roots(found[f"{way} largest"])
                 largest.append((f"{name} {epsilon:g} {way}, {told}", pair, pair[0] < LARGEST))
@@ -196,8 +198,9 @@ def rules(runs: Trials) -> list[str]:
     )
     note = (
         "Tables with at least 5,000 cells, and for intervals a total of at least 10 deviations. "
-        "After a case stand its value and a standard error. For the largest cells stand the "
-        "oracles, too, over the raw sum: [below](#the-cells-that-look-largest). A case within two "
+        "After a case stand its value and a standard error. For the largest cells stand two "
+        "oracles, too, over the raw sum, one that knows the law of the counts and one that knows "
+        "all counts but not their places: [below](#the-cells-that-look-largest). A case within two "
         f"standard errors of strata is decided by {CLOSE_DRAWS} releases, which was not fixed "
         f"beforehand: {near}."
     )

@@ -226,13 +226,14 @@ def largest(runs: Trials) -> list[str]:
     lines.append(["all", "", *_line(np.mean(every, axis=0))])
     note = (
         f"The {trials.LARGEST} cells that look largest. Root mean squared errors in deviations of "
-        "the raw sum. Choosing them adds noise to the raw sum where many cells are about as large; "
-        "where the largest are far above the noise, the raw sum has hardly a bias to take away, "
-        "and its error is the noise itself. The oracle is the Bayes rule of whoever knows the true "
-        "histogram, but not which cell has which: where it is not below half of the raw sum, no "
-        "rule that treats all cells alike can be expected to be. It knows lone large counts to the "
-        "unit, which no estimate can; in bins it does not. The last oracle knows place as "
-        "`neighbours` does: the true histogram, in bins, of each of sixteen strata of the "
+        "the raw sum. Where many cells are about as large, choosing them adds noise, and that "
+        "is what can be taken away. Where the largest counts lie further apart than the "
+        "noise, the raw sum has hardly a bias, its error is the noise itself, and nothing that is "
+        "known of counts in general says more of a cell than its release. The smooth oracle shows "
+        "where that is so: it knows the law that the posterior would learn if there were no noise, "
+        "and where it is not below half of the raw sum, no rule that learns such a law can be "
+        "expected to be. The other oracles know these very counts, but not which cell has which: "
+        "the true histogram, to the unit; in bins; and in bins of each of sixteen strata of the "
         "predictor."
     )
     return [note, "", *report.markdown(head, lines)]

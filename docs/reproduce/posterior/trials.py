@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from docs.reproduce.posterior.tables import Counts, Like
 from opendp_optimal.extend import known
 from opendp_optimal_bayes import Posterior, PosteriorWarning, posterior
-from opendp_optimal_bayes.table_posterior.prior import Prior
+from opendp_optimal_bayes.table_posterior.prior import Prior, dictionary, fit_prior
 
 Floats = NDArray[np.float64]
 
@@ -192,6 +192,17 @@ def sum_trial(true: Counts, epsilon: float, seed: Sequence[int]) -> Any:
     return out | _largest(free, near, true, epsilon)
 
 
+def smooth(free: Posterior, true: Counts) -> Prior:
+    """The smooth law that a posterior could learn if there were no noise."""
+    prior, lattice = free.prior, free.observed.lattice
+    counts = binned(prior, true).chances * true.size
+    edges = np.append(prior.low, prior.high[-1] + 1).astype(np.int64)
+    columns = dictionary(lattice, edges, float(true.max()), None)
+    held = counts > 0
+    weights = fit_prior(columns[held], counts[held], spike=False).weights
+    return Prior(prior.low, prior.high, columns @ weights)
+
+
 def _known_in_bins(free: Posterior, true: Counts, released: Counts, law: known.Law) -> Floats:
     """Means for whoever knows the true histogram in bins; of cells in one line."""
     return np.asarray(quietly(released, law, prior=binned(free.prior, true)).mean)
@@ -200,7 +211,8 @@ def _known_in_bins(free: Posterior, true: Counts, released: Counts, law: known.L
 def _largest(free: Posterior, near: Posterior, true: Counts, epsilon: float) -> dict[str, Any]:
     """The sum of the cells that look largest: what the posteriors and the oracles say of it.
 
-    The last of these knows the true histogram in bins of each stratum of the predictor.
+    The first oracle knows the true histogram, the second in bins, the third in bins of each
+    stratum of the predictor, the last only the smooth law of the counts.
     """
     law, released = known.Geometric(epsilon), free.released.ravel().astype(np.int64)
     flat = true.ravel()
@@ -219,6 +231,7 @@ def _largest(free: Posterior, near: Posterior, true: Counts, epsilon: float) -> 
         ("oracle", oracle(flat, released, epsilon)[1]),
         ("binned oracle", _known_in_bins(free, flat, released, law)),
         ("binned oracle of strata", placed),
+        ("smooth oracle", quietly(released, law, prior=smooth(free, flat)).mean),
     ):
         known_sum = chosen._replace(estimate=float(means[largest].sum()))
         out[f"{name} largest"] = _scored([(known_sum, truth)])

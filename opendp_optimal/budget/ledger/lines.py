@@ -10,6 +10,8 @@ from functools import cache, lru_cache
 from time import time_ns
 from typing import Any
 
+from opendp_optimal.checks import storable
+
 __all__ = ["check_name", "check_request", "detail_of", "now"]
 
 LONGEST_NOTE = 10_000
@@ -32,8 +34,7 @@ def check_request(request: Any) -> None:
     if (
         not isinstance(request, str)
         or not 0 < len(request) <= LONGEST_REQUEST
-        or "\0" in request
-        or not _encodable(request)
+        or not storable(request)
     ):
         raise ValueError(
             f"request ({_shown(request)}) must be a text of 1 to {LONGEST_REQUEST} letters"
@@ -42,19 +43,11 @@ def check_request(request: Any) -> None:
 
 def detail_of(note: str, **more: Any) -> dict[str, Any]:
     """The detail of a line: a note, who writes it, and what else belongs to it."""
-    if not isinstance(note, str) or len(note) > LONGEST_NOTE or "\0" in note:
+    if not isinstance(note, str) or len(note) > LONGEST_NOTE:
         raise ValueError(f"note must be a text of at most {LONGEST_NOTE} letters")
-    if not (note.isascii() or _encodable(note)):
-        raise ValueError(f"note ({_shown(note)}) must be a text that can be written as UTF-8")
+    if not storable(note):
+        raise ValueError(f"note ({_shown(note)}) must be a text in UTF-8, without zeros")
     return {"note": note, "by": _by(), **more}
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _shown(value: Any) -> str:

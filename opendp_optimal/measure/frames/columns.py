@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ from opendp_optimal.checks import interval
 from opendp_optimal.measure.frames.answer import ALPHA, combined_accuracy
 from opendp_optimal.measure.frames.expressions import same_text
 from opendp_optimal.measure.frames.limits import Limits
-from opendp_optimal.measure.frames.noise import Moves, TableNoise
+from opendp_optimal.measure.frames.moves import MEAN, Moves
+from opendp_optimal.measure.frames.noise import TableNoise
 from opendp_optimal.measure.frames.plan import Aggregate
 from opendp_optimal.measure.frames.values import (
     EXACT,
@@ -36,6 +37,17 @@ from opendp_optimal.measure.frames.values import (
 
 __all__ = ["Asked", "Table", "bounds_of", "table_of"]
 
+_EACH = 1 / 3
+"""What the squared error of a count or a sum counts, in units of what a row moves it: as much as
+that of a mean does, in equal noise."""
+_VARIANCE = 0.075, 1 / 3, 1 / 4
+"""The same of count and doubled sums in a variance: halfway to the largest that each mean has, on
+average over all means."""
+_WHOLE = float(1 << 32)
+"""Sums of integers within larger bounds are floats: they may be longer than 64 bits."""
+_LIGHTEST = 1e-4
+"""No column counts less than such a part of the one that counts most."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -47,6 +59,7 @@ class Asked:
     :param uses: the columns that it comes from
     :param answer: from these columns, as floats
     :param weights: of their noise in the answer, given the noisy columns
+    :param costs: what the squared error of each counts, in units of a row's move
     :param limit: no error is larger
     """
 
@@ -56,6 +69,7 @@ class Asked:
     uses: tuple[int, ...]
     answer: Callable[..., Floats]
     weights: Callable[..., tuple[Floats, ...]]
+    costs: tuple[float, ...]
     limit: float = math.inf
 
 
@@ -93,7 +107,16 @@ class Table:
     def moves(self) -> Moves:
         """How far a person moves the table."""
         most, groups = self.limits.rows, self.limits.groups
-        return Moves(tuple(self.row), tuple(self.person), most, groups, self.pair)
+        row, person = tuple(self.row), tuple(self.person)
+        return Moves(row, person, most, groups, self.pair, weights=self._weights)
+
+    @property
+    def _weights(self) -> tuple[float, ...]:
+        """What the error of each column counts in all answers."""
+        costs = np.zeros(len(self.row))
+        for one in self.asked:
+            np.add.at(costs, list(one.uses), one.costs)
+        return tuple(np.maximum(costs, _LIGHTEST * costs.max(initial=0.0)).tolist())
 
     def answers(self, noise: TableNoise, values: Integers) -> dict[str, Any]:
         """The columns of the answer, by name."""
@@ -175,10 +198,7 @@ def _swap(table: Table) -> None:
     """The count comes first in a pair."""
     for each in (table.expressions, table.row, table.person):
         each.reverse()
-    table.asked = [
-        Asked(a.name, a.told, a.exact, tuple(1 - j for j in a.uses), a.answer, a.weights, a.limit)
-        for a in table.asked
-    ]
+    table.asked = [replace(a, uses=tuple(1 - j for j in a.uses)) for a in table.asked]
 
 
 def _plain(column: Floats) -> Floats:
@@ -239,7 +259,7 @@ def _count(
             found = column.n_unique().cast(pl.Int64)
             at = table.column(("unique", value.name), found, 1, most)
             table.split = table.split and people
-    table.asked.append(Asked(a.name, told[a.kind], True, (at,), _plain, _ones))
+    table.asked.append(Asked(a.name, told[a.kind], True, (at,), _plain, _ones, (_EACH,)))
 
 
 def bounds_of(a: Aggregate) -> tuple[float, float]:
@@ -271,8 +291,12 @@ def _sum_or_mean(table: Table, a: Aggregate, value: Value, rows: bool, sized: bo
         def shares(n: Floats, s: Floats) -> tuple[Floats, ...]:
             return np.full(len(n), middle), np.full(len(n), step / 2)
 
+        largest = max(abs(low), abs(high))
+        exact = value.whole and largest <= _WHOLE
+        half = high / 2 - low / 2
+        costs = _EACH * (middle / largest) ** 2, _EACH * (half / largest) ** 2
         told = f"sum of values in [{low:g}, {high:g}]"
-        table.asked.append(Asked(a.name, told, value.whole, (count, at), total, shares))
+        table.asked.append(Asked(a.name, told, exact, (count, at), total, shares, costs))
         return
 
     def mean(n: Floats, s: Floats) -> Floats:
@@ -285,7 +309,7 @@ def _sum_or_mean(table: Table, a: Aggregate, value: Value, rows: bool, sized: bo
         return (mean(n, s) - middle) / many, step / 2 / many
 
     told = f"mean of values in [{low:g}, {high:g}]"
-    table.asked.append(Asked(a.name, told, False, (count, at), mean, pulls, high - low))
+    table.asked.append(Asked(a.name, told, False, (count, at), mean, pulls, MEAN, high - low))
 
 
 def _plain_sum(table: Table, a: Aggregate, value: Value, low: float, high: float) -> None:
@@ -309,7 +333,8 @@ def _plain_sum(table: Table, a: Aggregate, value: Value, low: float, high: float
         return (np.full(len(s), unit),)
 
     told = f"sum of values in [{low:g}, {high:g}]"
-    table.asked.append(Asked(a.name, told, value.whole, (at,), total, shares))
+    whole_sum = value.whole and largest <= _WHOLE
+    table.asked.append(Asked(a.name, told, whole_sum, (at,), total, shares, (_EACH,)))
 
 
 def _variance(table: Table, a: Aggregate, value: Value, sized: bool) -> None:
@@ -341,4 +366,4 @@ def _variance(table: Table, a: Aggregate, value: Value, sized: bool) -> None:
     told = f"variance of values in [{low:g}, {high:g}]"
     uses = count, first, second
     name = f"{a.name}_variance"
-    table.asked.append(Asked(name, told, False, uses, spread, pulls, half * half))
+    table.asked.append(Asked(name, told, False, uses, spread, pulls, _VARIANCE, half * half))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["LARGEST_MOVE", "Moves", "Price"]
+__all__ = ["LARGEST_MOVE", "MEAN", "Moves", "Price"]
 
+MEAN = 1 / 12, 1 / 4
+"""What the variances of a count and of a doubled centred sum count in that of a mean's error times
+the count, on average over all means; the sum in units of the range."""
 LARGEST_MOVE = 1 << 24
 """Of a column, by one row of data."""
 
@@ -34,6 +37,8 @@ class Moves:
     :param groups: how many groups a person is in at most
     :param pair: whether the columns are a count, which every row moves by exactly 1, and one other
     :param line: whether a row moves one column only, as in a histogram
+    :param weights: what the squared error of each column counts, in units of a row's move; all the
+        same by default
     """
 
     row: tuple[int, ...]
@@ -42,6 +47,7 @@ class Moves:
     groups: int = 1
     pair: bool = False
     line: bool = False
+    weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         """Check that the numbers are whole and agree."""
@@ -53,3 +59,12 @@ class Moves:
             raise ValueError(f"rows ({self.rows}) and groups ({self.groups}) must be at least 1")
         if self.pair and (len(self.row) != 2 or self.row[0] != 1):
             raise ValueError(f"row ({self.row}) must be a count and one other for a pair")
+        if self.weights is not None and len(self.weights) != len(self.row):
+            raise ValueError(f"weights ({self.weights}) must have one for each column of row")
+
+    @property
+    def counted(self) -> tuple[float, ...]:
+        """What the squared error of each column counts."""
+        if self.pair:  # in that of the mean, on average over all means
+            return MEAN
+        return self.weights or (1.0,) * len(self.row)

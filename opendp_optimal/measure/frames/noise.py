@@ -35,7 +35,7 @@ from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
 from opendp_optimal.problem.pair import LEAST_EPSILON
 from opendp_optimal.sample.integers import gaussian_integers, laplace_integers, smallest_rate
 from opendp_optimal.search.pair import solve_pair
-from opendp_optimal.search.radial import solve_radial
+from opendp_optimal.search.radial import even_weights, solve_radial
 from opendp_optimal.search.sizing import integer_sensitivity
 from opendp_optimal.table.pair import PairTable
 from opendp_optimal.table.radial import RadialTable
@@ -47,8 +47,8 @@ _SPARE = 12
 _STEPS = (1 << 38) + 1
 """Grid points in a cell of a table."""
 _GAP = 1e-3
-_DRAWS = 1 << 15
-"""So many draws of the noise say how accurate it is."""
+_DRAWS, _NUMBERS, _LEAST_DRAWS = 1 << 15, 1 << 18, 1 << 12
+"""So many draws of the noise say how accurate it is; fewer where rows are long."""
 _LONGEST = 1 << 20
 """Numbers in a table that is one vector of noise."""
 
@@ -92,7 +92,9 @@ class TableNoise:
     @cached_property
     def sample(self) -> Floats:
         """Some rows of noise, in the units of the columns."""
-        whole, above = self.noisy(np.zeros((_DRAWS, len(self.scale)), np.int64))
+        columns = len(self.scale)
+        rows = min(_DRAWS, max(_LEAST_DRAWS, _NUMBERS // max(1, columns)))
+        whole, above = self.noisy(np.zeros((rows, columns), np.int64))
         return whole + above
 
     def accuracy(self, column: int, alpha: float = 0.05) -> float:
@@ -189,11 +191,9 @@ def _usable(epsilon: float, delta: float) -> tuple[float, float]:
 
 
 def _cost(moves: Moves, variance: tuple[float, ...]) -> float:
-    """The squared error of all columns, each in units of a row's move."""
-    if moves.pair:  # of the mean, on average over all means
-        count, total = variance
-        return count / 12 + total / (4 * moves.row[1] ** 2)
-    return sum(v / r**2 for v, r in zip(variance, moves.row, strict=True) if r)
+    """The squared error of all columns, each in units of a row's move, as they count."""
+    columns = zip(moves.counted, variance, moves.row, strict=True)
+    return sum(w * v / r**2 for w, v, r in columns if r)
 
 
 def _made(
@@ -236,16 +236,18 @@ def _box(moves: Moves, way: _Way) -> TableNoise | None:
     """A staircase in the linf norm, pure."""
     moved = [r for r in way.reach if r]
     epsilon = min(way.pure, MAX_EPSILON)
+    columns = zip(moves.counted, way.reach, moves.row, strict=True)
+    weights = even_weights([w * (far / r) ** 2 for w, far, r in columns if r])
     try:
-        table = solve_radial(epsilon, 0.0, len(moved), norm="linf", loss="l2")
+        table = solve_radial(epsilon, 0.0, len(moved), norm="linf", loss="l2", weights=weights)
     except SolverError:
         return None
     reach = _reach(table, max(moved))
     if reach is None:
         return None
     scale = tuple(reach // r if r else 0 for r in way.reach)
-    each = table.upper / len(moved)
-    variance = tuple(each * (reach / k) ** 2 if k else 0.0 for k in scale)
+    losses = iter(table.losses())
+    variance = tuple(next(losses) * (reach / k) ** 2 if k else 0.0 for k in scale)
     name = f"{table.shape} in a box of {len(moved)}{way.words}"
     return _made(name, moves, scale, variance, lambda rows: table.draw(rows, reach), table)
 

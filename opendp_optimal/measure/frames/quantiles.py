@@ -28,13 +28,13 @@ from opendp_optimal.measure.frames.noise import Price
 from opendp_optimal.measure.frames.plan import Aggregate
 from opendp_optimal.measure.frames.values import Value, there
 from opendp_optimal.measure.quantiles import (
-    LEAST_EPSILON,
     MOST_POWER,
     Line,
     QuantileDesign,
     bounds_of_powers,
     design_quantiles,
 )
+from opendp_optimal.problem.noise import MIN_EPSILON
 from opendp_optimal.sample.quantiles import MOST_BINS
 
 __all__ = ["GroupQuantiles", "quantiles_of", "shared"]
@@ -185,9 +185,9 @@ def quantiles_of(
     table = any(a.kind != "quantile" for a in aggregates)
     part = shared(price, len(asked) + table).main
     epsilon = Fraction(pure_epsilon(part) if price.concentrated else part) / limits.rows
-    if asked and epsilon < Fraction(LEAST_EPSILON):
+    if asked and epsilon < Fraction(MIN_EPSILON):
         raise ValueError(
-            f"quantiles: the budget must leave each row of a person at least {LEAST_EPSILON:g}"
+            f"quantiles: the budget must leave each row of a person at least {MIN_EPSILON:g}"
         )
     found = []
     for name, text, line, named in asked:

@@ -14,16 +14,22 @@ from opendp_optimal.problem.radial import RadialProblem
 from opendp_optimal.table.files.container import Arrays, Header, Kind
 from opendp_optimal.table.radial import RadialTable
 
-_VERSIONS = (1, 2)
-"""Version 2 has steps, or prices of two events or without corners."""
+_VERSIONS = (1, 2, 3)
+"""Version 2 has steps, or prices of two events or without corners; version 3 coordinates that weigh
+differently, offsets, or prices of shorter vectors."""
 
 
 def _parts(table: RadialTable) -> tuple[Header, Arrays]:
     law, prices = table.law, table.prices
     smooth = isinstance(prices, SmoothPrices)
     further = isinstance(prices, RadialPrices) and prices.further is not None
+    shorter = isinstance(prices, SmoothPrices) and prices.size > 0
+    version = 2 if isinstance(law, Steps) or smooth or further else 1
+    uneven = table.problem.weights is not None or (isinstance(law, Staircase) and law.offsets)
+    if shorter or uneven:
+        version = 3
     header: Header = {
-        "version": _VERSIONS[isinstance(law, Steps) or smooth or further],
+        "version": version,
         "problem": table.problem.describe(),
         "upper": table.upper.hex(),
         "lower": table.lower.hex(),
@@ -33,6 +39,8 @@ def _parts(table: RadialTable) -> tuple[Header, Arrays]:
         names = ("first", "step", "start", "tail", "again")
         header["staircase"] = {name: getattr(law, name) for name in names}
         arrays["weights"] = law.weights
+        if law.offsets:
+            arrays["offsets"] = np.array(law.offsets, np.int64)
     elif isinstance(law, Steps):
         header["steps"] = {"step": law.step}
         arrays = {"weights": law.weights, "balls": law.radii}
@@ -40,6 +48,8 @@ def _parts(table: RadialTable) -> tuple[Header, Arrays]:
         header["decay"] = {"c": law.c.hex(), "k": law.k.hex(), "fine": law.fine}
     if isinstance(prices, SmoothPrices):
         header["smooth"] = {"price": prices.price.hex()}
+        if shorter:
+            header["smooth"]["size"] = prices.size
         arrays.update(places=prices.places, radii=prices.radii, slopes=prices.slopes)
     elif prices is not None:
         header["prices"] = {"price": prices.price.hex(), "width": prices.width}
@@ -55,7 +65,8 @@ def _build(header: Header, arrays: Arrays, loss: Loss | None) -> RadialTable:
     problem = RadialProblem.from_description(header["problem"], loss)
     law: Staircase | Steps | Decay
     if "staircase" in header:
-        law = Staircase(weights=arrays["weights"], **header["staircase"])
+        offsets = tuple(arrays["offsets"].tolist()) if "offsets" in arrays else ()
+        law = Staircase(weights=arrays["weights"], offsets=offsets, **header["staircase"])
     elif "steps" in header:
         law = Steps(radii=arrays["balls"], weights=arrays["weights"], **header["steps"])
     else:
@@ -67,8 +78,10 @@ def _build(header: Header, arrays: Arrays, loss: Loss | None) -> RadialTable:
 
 def _prices(header: Header, arrays: Arrays) -> RadialPrices | SmoothPrices | None:
     if "smooth" in header:
-        price = float.fromhex(header["smooth"]["price"])
-        return SmoothPrices(price, arrays["places"], arrays["radii"], arrays["slopes"])
+        given = header["smooth"]
+        places, radii, slopes = (arrays[name] for name in ("places", "radii", "slopes"))
+        price = float.fromhex(given["price"])
+        return SmoothPrices(price, places, radii, slopes, given.get("size", 0))
     if "prices" not in header:
         return None
     given, further = header["prices"], None

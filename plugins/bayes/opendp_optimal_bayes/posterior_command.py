@@ -81,6 +81,9 @@ def _read(path: Path, column: str | None) -> _Table:
             raise click.UsageError(f"{path.name} has no names of columns: --column is not for it")
         return _Table([], lines, 0, _numbers(path, lines))
     header, body = lines[0], lines[1:]
+    twice = [name for name in header if header.count(name) > 1]
+    if twice:
+        raise click.UsageError(f"{path.name} has two columns {twice[0]!r}")
     if not body:
         raise click.UsageError(f"{path.name} has no rows")
     if column is None:
@@ -158,6 +161,8 @@ def _alike(table: _Table, like: tuple[str, ...], shape: tuple[int, ...] | None) 
             if len(keys) < 2:
                 raise click.UsageError("--like margins needs two columns of keys")
             found.extend(keys)
+        elif each in table.header and table.header.index(each) == table.column:
+            raise click.UsageError(f"--like {each} is what was released: it says nothing of itself")
         elif each in table.header:
             found.append(np.array([row[table.header.index(each)] for row in table.rows]))
         else:

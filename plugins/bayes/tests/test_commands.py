@@ -127,6 +127,7 @@ def test_posterior_of_optimised_noise(tmp_path):
         (["--noise", "geometric:0.5", "--shape", "3by3"], "such as 100x100"),
         (["--noise", "geometric:0.5", "--like", "x"], "must be 'margins', 'neighbours'"),
         (["--noise", "geometric:0.5", "--level", "2"], "level"),
+        (["--noise", "geometric:0.5", "--like", "count"], "says nothing of itself"),
     ],
 )
 def test_bad_arguments_of_posterior(tmp_path, arguments, message):
@@ -142,6 +143,7 @@ def test_bad_files_of_posterior(tmp_path):
         ("", "is empty"),
         ("a,b\n", "no rows"),
         ("1,2\n3\n", "must have 2 values"),
+        ("a,b,b\n1,2,3\n", "has two columns 'b'"),
     ):
         path.write_text(text)
         done = run("posterior", str(path), "--noise", "geometric:0.5")
@@ -149,3 +151,15 @@ def test_bad_files_of_posterior(tmp_path):
         assert message in done.output
     path.write_text("1,nan\n2,3\n")
     assert "finite" in run("posterior", str(path), "--noise", "geometric:0.5").output
+
+
+def test_files_with_a_byte_order_mark(tmp_path):
+    path = tmp_path / "table.csv"
+    for text, cells in (("1,2\n3,4\n", 4), ("place,count\na,1\nb,2\n", 2)):
+        path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+        done = run("posterior", str(path), "--noise", "geometric:0.5", "--json")
+        assert json.loads(done.stdout)["cells"] == cells
+    assert run("posterior", str(path), "--noise", "geometric:0.5", "--like", "place").exit_code == 0
+    path.write_bytes("a,b\nä,1\n".encode("latin-1"))
+    done = run("posterior", str(path), "--noise", "geometric:0.5")
+    assert "table.csv must be text in UTF-8" in f"{done.output}{done.exception}"

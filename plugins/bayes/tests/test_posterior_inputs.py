@@ -1,6 +1,7 @@
 """What posteriors are made of: sums, several releases, any noise, thresholds; bad input."""
 
 import math
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -245,6 +246,65 @@ def test_frames() -> None:
         posterior([1, 2], HALF).frame()
     with pytest.raises(ValueError, match="is for data frames"):
         posterior([1, 2], HALF, column="len")
+    with pytest.raises(ValueError, match="not for data frames"):
+        posterior(frame, HALF, shape=(27, 27))
+    with pytest.raises(ValueError, match="a tuple of data frames"):
+        posterior((frame, frame), (HALF, HALF))
+
+
+def test_keys_of_frames_may_be_anything() -> None:
+    pl = pytest.importorskip("polars")
+    rng = np.random.default_rng(9)
+    a, b = (axis.ravel() for axis in np.meshgrid(np.arange(25), np.arange(24), indexing="ij"))
+    count = rng.poisson(40 * np.exp(-0.5 * a)) + geometric(rng, 0.5, 600)
+    plain = pl.DataFrame({"a": a, "b": b, "len": count})
+    wanted = posterior(plain, HALF, like="margins").mean
+    missing = pl.when(pl.col("a") > 0).then(pl.col("a"))
+    lists = pl.concat_list("a", "a")
+    for odd in (plain.with_columns(a=missing), plain.with_columns(a=lists)):
+        assert posterior(odd, HALF, like="margins").mean == pytest.approx(wanted, rel=1e-9)
+    alike = posterior(plain, HALF, like="a").mean
+    odd = plain.with_columns(a=missing)
+    assert posterior(odd, HALF, like="a").mean == pytest.approx(alike, rel=1e-9)
+    money = plain.with_columns(len=pl.col("len").cast(pl.Decimal(10, 2)))
+    assert posterior(money, HALF).mean.tolist() == posterior(plain, HALF).mean.tolist()
+
+
+def test_nothing_that_is_done_later_changes_a_posterior() -> None:
+    released = np.arange(600.0) % 7
+    like = np.ones(600)
+    found = posterior(released, HALF, like=like)
+    before = found.released.tolist()
+    released[:], like[:] = 99.0, 5.0
+    assert found.released.tolist() == before
+    for array in (*found.interval(), found.mean, found.predictor, found.prior.chances):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_numbers_of_any_kind() -> None:
+    wanted = posterior([3, 0, 7], HALF).mean.tolist()
+    assert posterior(np.array([3, 0, 7], dtype=object), HALF).mean.tolist() == wanted
+    assert posterior([Fraction(3), 0, 7.0], HALF).mean.tolist() == wanted
+    with pytest.raises(ValueError, match="must hold numbers"):
+        posterior(np.array([3, None, 7]), HALF)
+    with pytest.raises(ValueError, match="below 2\\^1024"):
+        posterior([10**400, 0], HALF)
+
+
+def test_narrow_noise_beside_wide_noise() -> None:
+    rng = np.random.default_rng(1)
+    true = rng.poisson(3, 600)
+    laws = HALF, known.Geometric(1e-3)
+    tables = tuple(true + geometric(rng, law.rate, 600) for law in laws)
+    both, one = posterior(tables, laws), posterior(tables[0], HALF)
+    # The wide one says next to nothing.
+    assert np.abs(both.mean - one.mean).max() < 0.1
+
+
+def test_noise_that_is_hardly_ever_there() -> None:
+    found = posterior(np.arange(30.0), known.UniformBernoulli(1.0 - 1e-12, 0.3))
+    assert found.median == pytest.approx(np.arange(30.0), abs=1e-4)
 
 
 @pytest.mark.slow

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from opendp_optimal.extend import storable
+
 __all__ = ["MOST_VALUES", "constant", "constants"]
 
 MOST_VALUES = 100_000
@@ -26,20 +28,12 @@ def constant(name: str, value: Any) -> Any:
             raise ValueError(f"{name} ({value!r}) must be finite")
         if isinstance(plain, int) and not -(1 << 63) <= plain < 1 << 63:
             raise ValueError(f"{name} ({value!r}) must be a whole number of 64 bits")
-        if isinstance(plain, str) and ("\0" in plain or not _encodable(plain)):
-            raise ValueError(f"{name} ({value!r}) must be a text that can be written as UTF-8")
+        if isinstance(plain, str) and not storable(plain):
+            raise ValueError(f"{name} ({value!r}) must be a text in UTF-8, without zeros")
         if isinstance(plain, datetime.datetime) and plain.tzinfo is not None:
             raise ValueError(f"{name} ({value!r}) must be a time without a zone")
         return plain
     raise ValueError(f"{name} ({value!r}) must be a number, a text, a truth value or a date")
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def constants(name: str, values: Any) -> tuple[Any, ...]:

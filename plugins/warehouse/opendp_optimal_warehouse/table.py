@@ -246,29 +246,16 @@ class Table:
     def prepare(
         self,
         *,
-        people: bool = False,
-        count: bool = False,
-        sums: Bounds | None = None,
-        means: Bounds | None = None,
-        variances: Bounds | None = None,
-        quantiles: Mapping[str, Any] | None = None,
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
+        **asked: Any,
     ) -> Release:
         """What :meth:`release` would do, checked: with its measurement, and an explanation.
 
-        :param people: as for :meth:`release`, as all others
+        :param epsilon: as for :meth:`release`, as all others
         """
-        layout = self.layout(
-            people=people,
-            count=count,
-            sums=sums,
-            means=means,
-            variances=variances,
-            quantiles=quantiles,
-        )
-        return Release.of(self, layout, epsilon, delta, rho)
+        return Release.of(self, self.layout(**asked), epsilon, delta, rho)
 
     def layout(
         self,

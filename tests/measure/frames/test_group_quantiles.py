@@ -92,7 +92,7 @@ def test_bad_quantiles_spend_nothing(wanted: Any, told: str) -> None:
 
 
 def test_small_budgets_and_names_that_clash() -> None:
-    few = context(FRAME, loss=dp.loss_of(epsilon=3e-3)).query().select(WHOLE)
+    few = context(FRAME, loss=dp.loss_of(epsilon=3e-4)).query().select(WHOLE)
     with pytest.raises(ValueError, match="each row of a person"):
         optimal(few, quantiles={"whole": [0.5]})
     twice = context(FRAME).query().select(WHOLE, GAPS.alias("whole_0.5"))

@@ -33,7 +33,8 @@ def read_column(frame: Any, column: str | None) -> tuple[str, NDArray[Any]]:
         raise ValueError(f"column ({column!r}) must be a column of numbers")
     if frame[column].null_count():
         raise ValueError(f"column ({column!r}) must have no missing values")
-    return column, frame[column].to_numpy()
+    found = frame[column]
+    return column, (found.cast(float) if found.dtype.is_decimal() else found).to_numpy()
 
 
 def read_likeness(frame: Any, column: str, like: Any) -> Any:
@@ -52,8 +53,8 @@ def read_likeness(frame: Any, column: str, like: Any) -> Any:
         elif each == "margins":
             found.extend(_margins(frame, column))
         elif each in frame.columns and each != column:
-            values = frame[each].to_numpy()
-            found.append(values if values.dtype.kind == "f" else values.astype(str))
+            values = frame[each]
+            found.append(values.to_numpy() if values.dtype.is_float() else _codes(frame, each))
         else:
             raise ValueError(
                 f"like ({each!r}) must be 'margins', or one of the other columns of the frame"
@@ -66,9 +67,18 @@ def _margins(frame: Any, column: str) -> list[NDArray[Any]]:
     keys = [name for name in frame.columns if name != column]
     if len(keys) < 2:
         raise ValueError(f"like ('margins') needs two columns of keys, not {len(keys)}")
-    codes = [np.unique(frame[name].cast(str).to_numpy(), return_inverse=True)[1] for name in keys]
+    codes = [_codes(frame, name) for name in keys]
     pairs = [a * (int(b.max()) + 1) + b for a, b in itertools.combinations(codes, 2)]
     return codes if len(keys) == 2 else [*codes, *pairs]
+
+
+def _codes(frame: Any, name: str) -> NDArray[Any]:
+    """Labels of the rows by what a column holds, whatever that is; missing values are alike."""
+    import polars as pl
+
+    rows = frame.select(pl.col(name).alias("key")).with_row_index("row")
+    first = rows.select(pl.col("row").first().over("key")).to_series().to_numpy()
+    return np.asarray(np.unique(first, return_inverse=True)[1])
 
 
 def with_estimates(frame: Any, column: str, columns: dict[str, NDArray[Any]]) -> Any:

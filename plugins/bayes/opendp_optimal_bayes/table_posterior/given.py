@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,10 @@ Floats = NDArray[np.float64]
 
 LARGEST = 2.0**53
 """Beyond it floats leave integers out."""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
 
 def numbers(name: str, values: Any, shape: tuple[int, ...] | None) -> Floats:
@@ -29,9 +34,14 @@ def numbers(name: str, values: Any, shape: tuple[int, ...] | None) -> Floats:
         array = np.asarray(values)
     except ValueError:
         raise ValueError(f"{name} must be a table: its rows differ in length") from None
-    if array.dtype.kind not in "iuf":
+    plain = array.dtype.kind in "iuf"
+    if not plain and not (array.dtype.kind == "O" and all(map(_is_number, array.flat))):
         raise ValueError(f"{name} (of type {array.dtype}) must hold numbers")
-    out = np.asarray(array, dtype=np.float64)
+    # A copy: what the caller does to it later changes nothing.
+    try:
+        out = np.array(array, dtype=np.float64, order="C")
+    except OverflowError:
+        raise ValueError(f"{name} must be below 2^1024") from None
     if not np.isfinite(out).all():
         raise ValueError(f"{name} must be finite: it holds {out[~np.isfinite(out)].flat[0]}")
     if out.size == 0:

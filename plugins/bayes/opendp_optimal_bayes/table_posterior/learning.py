@@ -6,12 +6,14 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
-from opendp_optimal.extend import chances, finite
+from opendp_optimal.extend import chances, finite, frozen_array
 from opendp_optimal_bayes.table_posterior.distribution import BLOCK, Distributions, bin_chances
 from opendp_optimal_bayes.table_posterior.frames import is_frame, read_column, read_likeness
 from opendp_optimal_bayes.table_posterior.likelihood import Likelihood, mirrored
@@ -89,7 +91,11 @@ def posterior(
     >>> found.gap < 1e-6
     True
     """
+    if isinstance(released, tuple) and any(map(is_frame, released)):
+        raise ValueError("released (a tuple of data frames) must be of their columns of numbers")
     if is_frame(released):
+        if shape is not None:
+            raise ValueError(f"shape ({shape!r}) is for lists of cells, not for data frames")
         name, values = read_column(released, column)
         alike = read_likeness(released, name, like)
         found = posterior(
@@ -115,6 +121,20 @@ def posterior(
     _warn_of_total(observed)
     if threshold is not None:
         _check_threshold(observed, finite("threshold", threshold))
+    # The matrices are small: more threads are slower, and on a busy machine many times slower.
+    with _blas().limit(limits=1, user_api="blas"):
+        return _learnt(observed, alike, threshold, say)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _learnt(
+    observed: Observed, alike: Likeness | None, threshold: float | None, say: Progress
+) -> Posterior:
+    """The posterior with a prior that is fitted."""
     say(f"fitting a prior to {len(observed.likelihood)} distinct values")
     free = _free(observed, threshold)
     if alike is None or observed.size < LEAST_STRUCTURED:
@@ -224,7 +244,8 @@ def _grouped(observed: Observed, edges: Integers) -> tuple[Integers, Floats]:
 
 
 def _summary(lattice: Lattice, edges: Integers, found: Floats) -> Prior:
-    return Prior(lattice.values(edges[:-1]), lattice.values(edges[1:] - 1), found)
+    parts = lattice.values(edges[:-1]), lattice.values(edges[1:] - 1), found
+    return Prior(*map(frozen_array, parts))
 
 
 def _check_threshold(observed: Observed, threshold: float) -> None:
@@ -284,7 +305,7 @@ def _structured(
     found = Distributions(observed.likelihood, edges, seen, node, priors, free.found.trust)
     expected = lattice.values(turn * predictor + end).reshape(observed.shape)
     gap = max(free.gap, worst)
-    return Posterior(observed, found, place, None, free.prior, gap, expected)
+    return Posterior(observed, found, place, None, free.prior, gap, frozen_array(expected))
 
 
 def _moved(observed: Observed, alike: Likeness, free: _Free) -> Posterior | None:
@@ -314,6 +335,7 @@ def _moved(observed: Observed, alike: Likeness, free: _Free) -> Posterior | None
         return None
     expected = lattice.values(offset).reshape(observed.shape)
     gap = max(free.gap, near.gap)
+    expected = frozen_array(expected)
     return Posterior(observed, near.found, residual.index, offset, free.prior, gap, expected)
 
 

@@ -43,6 +43,7 @@ class Observed:
     :param law: of the noise, where it is the same for all
     :param unbiased: whether the mean of what is released is the true value
     :param together: whether the noise of the cells depends on each other
+    :param several: whether the raw values are averages of several releases
     """
 
     shape: tuple[int, ...]
@@ -56,6 +57,7 @@ class Observed:
     law: known.Law | None
     unbiased: bool = True
     together: bool = False
+    several: bool = False
 
     @property
     def size(self) -> int:
@@ -154,7 +156,9 @@ def read(
         # Bounds that are further away than floats can see from here are none.
         far = 2.0**40 * max(largest, math.sqrt(float(second.max())))
         low, high = (None if b is None or abs(b) > far else b for b in (low, high))
-    lattice = _lattice(integer, low, high, np.sqrt(second), largest, parts)
+    # Noise that is hardly ever different from 0 is not told apart more finely than this.
+    sigma = np.maximum(np.sqrt(second), [law.spread * 2.0**-12 for law in laws])
+    lattice = _lattice(integer, low, high, sigma, largest, parts)
     points = [np.rint((table.ravel() - lattice.base) / lattice.unit) for table in tables]
     whole = [each.astype(np.int64) for each in points]
     likelihood, index, counts = _likelihood(laws, kinds, whole, lattice)
@@ -177,6 +181,7 @@ def read(
         laws[0] if len(laws) == 1 else None,
         not any(bounded(each) is not None for each in _distinct(noise)),
         any(isinstance(law, known.Tabulated) and law.dependent for law in laws),
+        several,
     )
 
 
@@ -213,7 +218,8 @@ def _read_dependent(table: Floats, noise: Dependent, bounds: Any, parts: Floats 
     first, second = noise.errors
     each = 1 if parts is None or noise.integer else count // len(parts)
     deviation = math.sqrt(second / 2.0) / unit
-    lattice = Lattice(base, unit, 0, count - 1, deviation, noise.integer, each)
+    ends = noise.low, noise.high
+    lattice = Lattice(base, unit, 0, count - 1, deviation, noise.integer, each, ends)
     likelihood = Likelihood(Windows(windows), np.arange(len(distinct)), centre)
     cells = np.ones(table.size)
     return Observed(
@@ -297,7 +303,8 @@ def _lattice(
     last = None if high is None else round((high - base - 2.0 * shift) / unit - 0.5 * (unit > 1.0))
     typical = math.sqrt(float((sigma**2).mean()) / 2.0) / unit
     noise = min(typical, 4.0 * least / unit)
-    return Lattice(base + shift, unit, first, last, noise, integer, each)
+    ends = -math.inf if low is None else low, math.inf if high is None else high
+    return Lattice(base + shift, unit, first, last, noise, integer, each, ends)
 
 
 def _likelihood(
@@ -333,15 +340,20 @@ def _combined(shapes: Floats, rows: Integers, seen: Integers) -> Likelihood:
     radius = shapes.shape[1] // 2
     away = np.arange(-radius, radius + 1)
     inverse = 1.0 / np.maximum((shapes * away**2).sum(axis=1), 1e-300)
+    reach = np.where(shapes > 0, np.abs(away), 0).max(axis=1)
     weight = inverse[rows]
     mean = ((seen - seen[:, :1]) * weight).sum(axis=1) / weight.sum(axis=1)
     centre = seen[:, 0] + np.rint(mean).astype(np.int64)
     pattern, kind = np.unique(
         np.concatenate([rows, seen - centre[:, None]], axis=1), axis=0, return_inverse=True
     )
-    if pattern.shape[0] * shapes.shape[1] > _LARGEST_WINDOWS:
-        raise ValueError("noise: too many different combinations of releases for their width")
     count = rows.shape[1]
+    # The narrowest noise of each pattern says how far true values can lie.
+    narrowest = (np.abs(pattern[:, count:]) + reach[pattern[:, :count]]).min(axis=1)
+    near = min(int(narrowest.max()), radius)
+    away = np.arange(-near, near + 1)
+    if len(pattern) * len(away) > _LARGEST_WINDOWS:
+        raise ValueError("noise: too many different combinations of releases for their width")
 
     def shifted(at: int) -> Floats:
         place = away[None, :] - pattern[:, count + at, None] + radius

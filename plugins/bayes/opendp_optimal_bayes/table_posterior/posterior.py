@@ -196,7 +196,9 @@ class Posterior:
                 stacklevel=2,
             )
         low, high = self._ends(level, shortest)
-        return self._values(low), self._values(high)
+        ends = self._values(low), self._values(high)
+        least, most = self.observed.lattice.around(*ends)
+        return frozen_array(least.astype(ends[0].dtype)), frozen_array(most.astype(ends[1].dtype))
 
     def claimed(self, level: float = 0.9, shortest: bool = False) -> float:
         """The mean posterior mass of the intervals: what share of the cells they should hold.
@@ -246,6 +248,7 @@ class Posterior:
             cells by default
         :param selected: whether they were chosen by looking at the release, such as the largest
         """
+        positions = chosen_cells(cells, self.shape)
         if not self.observed.unbiased:
             warnings.warn(
                 "noise that keeps releases within bounds has a bias: the raw sum has it many times "
@@ -253,13 +256,14 @@ class Posterior:
                 PosteriorWarning,
                 stacklevel=2,
             )
+        # Whoever chooses every cell chooses nothing.
         return add_up(
             self.observed,
             self.mean.ravel(),
             self.deviation.ravel(),
             self._bias,
-            chosen_cells(cells, self.shape),
-            selected,
+            positions,
+            selected and len(positions) < self.observed.size,
         )
 
     def levels(self, labels: Any, released: Any = None, noise: Any = None) -> Levels:

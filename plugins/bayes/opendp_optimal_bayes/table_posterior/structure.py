@@ -220,7 +220,7 @@ def _read(like: Any, shape: tuple[int, ...], groups: list[Group], given: list[Fl
         if array.max() > 1e100:
             raise ValueError(f"like (a predictor of {array.max():g}) must be at most 1e100")
         given.append(np.asarray(array, dtype=np.float64))
-    elif array.dtype.kind in "biuUSO":
+    elif array.dtype.kind in "biuUSOMm":
         groups.append(_labelled(array.astype(str) if array.dtype.kind == "O" else array))
     else:
         raise ValueError(f"like (of type {array.dtype}) must be labels or a predictor")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from opendp_optimal_bayes.table_posterior.chosen import chosen_noise
 from opendp_optimal_bayes.table_posterior.observed import Observed
 
 Floats = NDArray[np.float64]
@@ -16,7 +17,7 @@ Integers = NDArray[np.int64]
 LEAST_TILES = 8
 """Fewer do not tell how far posterior sums are off."""
 CAUTION = 2.0
-"""Standard errors that are added to a squared bias: what is not seen well is not believed."""
+"""Standard errors of a squared bias, or variances of a difference: so much is not believed."""
 
 
 class Sum(NamedTuple):
@@ -123,9 +124,10 @@ def add_up(
 
     Cells that were chosen by looking have the posterior sum. If they are the largest, or the
     smallest, the noise that was looked for can be estimated without a prior. What that leaves
-    takes the place of the raw sum, and the squared bias is what is seen in this sum itself: the
-    squared difference beyond the variance that explains it. What is left of the difference counts
-    in the deviation, which is never said to be below that of the sum without a prior.
+    takes the place of the raw sum: the estimate moves there from the posterior sum by as much as
+    the squared difference is above twice its variance. What is left of the difference counts in
+    the deviation, which is never said to be below that of the sum without a prior. The estimate
+    stays within what the bounds leave for so many cells.
 
     :param observed: what was released
     :param means: of the posteriors
@@ -143,46 +145,21 @@ def add_up(
         return Sum(believed, math.sqrt(max(variance, own)), raw, exact)
     bias = seen.at(len(cells)) * variance if len(cells) else 0.0
     if selected:
-        spread = max(variance, min(own + bias, 4.0 * variance))
         looked_for = chosen_noise(observed, cells)
         if looked_for is None:
+            spread = max(variance, min(own + bias, 4.0 * variance))
             return Sum(believed, math.sqrt(spread), raw, exact)
-        away, doubt = raw - looked_for[0] - believed, (exact + looked_for[1]) ** 2
-        excess = max(away**2 - doubt, 0.0)
-        weight = excess / (excess + doubt) if excess else 0.0
-        spread = max(spread, doubt) + ((1.0 - weight) * away) ** 2
-        return Sum(believed + weight * away, math.sqrt(spread), raw, exact)
+        away, doubt = raw - looked_for[0] - believed, looked_for[1] ** 2
+        left = min(away**2, CAUTION * doubt) / away if away else 0.0
+        spread = max(variance, own, doubt) + left**2
+        least, most = (len(cells) * end for end in observed.lattice.bounds)
+        found = min(max(believed + away - left, least), most)
+        return Sum(found, math.sqrt(spread), raw, exact)
     if math.isinf(bias):
         return Sum(raw, exact, raw, exact)
     differs = max(variance - own, 1e-12 * variance)
     weight = bias / (bias + differs) if bias + differs > 0 else 1.0
     return Sum(believed + weight * (raw - believed), exact, raw, exact)
-
-
-def chosen_noise(observed: Observed, cells: Integers) -> tuple[float, float] | None:
-    """The noise of the largest cells together, or of the smallest: what choosing them adds.
-
-    For Laplace noise of scale b the mean of the noise of all cells above c is that of the sum of
-    b exp(-|y - c| / b) over all cells, whatever their true values are. Other noise is taken for
-    Laplace noise of its variance.
-
-    :param observed: what was released
-    :param cells: that were chosen
-    :returns: the noise and a bound on the deviation of that sum; None for cells that were chosen in
-        another way
-    """
-    inside = np.zeros(observed.size, dtype=bool)
-    inside[cells] = True
-    chosen, others = observed.raw[inside], observed.raw[~inside]
-    if not (len(chosen) and len(others)):
-        return None
-    largest, smallest = chosen.min() >= others.max(), chosen.max() <= others.min()
-    if not (largest or smallest):
-        return None
-    edge = (chosen.min() + others.max() if largest else chosen.max() + others.min()) / 2.0
-    scale = np.sqrt(np.maximum(observed.variance, 1e-300) / 2.0)
-    each = scale * np.exp(-np.abs(observed.raw - edge) / scale)
-    return float(each.sum()) * (1 if largest else -1), float(np.sqrt((each**2).sum()))
 
 
 def _tiles(table: Floats, side: int) -> Floats:
