@@ -379,3 +379,27 @@ def test_bits_are_stored(ledger):
     }
     assert len(answers) == 1
     assert len(answers.pop()) == 8
+
+
+def test_a_count_of_identifiers_is_answered_once(ledger):
+    """How many people there are, with a bound on the rows of each."""
+    person = dp.unit_of(contributions=1, identifier=pl.col("person"))
+    ledger.create("people", epsilon=1.0)
+
+    def ask(people, asked):
+        context = ledger.context(
+            "people",
+            data=pl.LazyFrame({"person": people}),
+            privacy_unit=person,
+            margins=[dp.polars.Margin(by=[], max_length=1000)],
+        )
+        query = context.query(epsilon=0.5, request="key").truncate_per_group(2)
+        return query.select(asked).release().collect().item()
+
+    count = pl.col("person").n_unique().dp.noise(scale=4.0)
+    first = ask([1, 1, 2, 3] * 100, count)
+    assert ledger.remaining("people") == 0.5
+    assert ask([5], count) == first
+    with pytest.raises(ValueError, match="another question"):
+        ask([5], dp.len(signed=True))
+    assert ledger.remaining("people") == 0.5
