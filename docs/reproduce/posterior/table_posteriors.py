@@ -15,7 +15,7 @@ import numpy as np
 
 from docs.reproduce import report
 from docs.reproduce.posterior import tables, trials
-from docs.reproduce.posterior.rules import ORACLES, PRIORS, rules
+from docs.reproduce.posterior.rules import LARGEST, ORACLES, PRIORS, ratio_of_roots, rules
 from docs.reproduce.posterior.runs import (
     LIKES,
     Trials,
@@ -236,7 +236,26 @@ def largest(runs: Trials) -> list[str]:
         "the true histogram, to the unit; in bins; and in bins of each of sixteen strata of the "
         "predictor."
     )
-    return [note, "", *report.markdown(head, lines)]
+    return [note, "", *report.markdown(head, lines), "", _reached(every)]
+
+
+def _reached(every: list[Any]) -> str:
+    """What is reached beside the oracle that knows no more than could be learnt."""
+    half: dict[bool, list[bool]] = {True: [], False: []}
+    over: list[float] = []
+    for found in every:
+        own = [ratio_of_roots(each)[0] for each in found]
+        best = own[len(PRIORS) + ORACLES.index("smooth oracle")]
+        half[best < LARGEST].extend(each < LARGEST for each in own[: len(PRIORS)])
+        over.extend(each / best for each in own[: len(PRIORS)] if best >= LARGEST)
+    near = f": there their errors are {min(over):.2f} to {max(over):.2f} of its own" if over else ""
+    together = np.mean(every, axis=0)
+    told = " and ".join(f"{ratio_of_roots(each)[0]:.2f}" for each in together[: len(PRIORS)])
+    return (
+        f"All together the errors are {told} of the raw sum's. Where the smooth oracle is below "
+        f"half of the raw sum, {sum(half[True])} of {len(half[True])} posteriors are; where it is "
+        f"not, {sum(half[False])} of {len(half[False])}{near}."
+    )
 
 
 def _line(found: Any) -> list[str]:
