@@ -42,9 +42,10 @@ are alike. The *oracle* knows the true histogram of counts, but not which cell h
 ones of means; after ± stands a standard error.
 
 Defaults that no theory gives come from other tables: what the first prior counts in the second fit
-with structure, and how many standard errors of a bias are not believed in sums (clients of a bank
-by age and balance, pixels of digits, adult by occupation, relationship, education and race,
-accidents and collisions on other grids, made-up fields). That windows of the predictor hold 1,500
+with structure, how many standard errors of a bias are not believed in sums, and how much of a
+difference in sums of the largest cells (clients of a bank by age and balance, pixels of digits,
+adult by occupation, relationship, education and race, accidents, pickups and collisions on other
+grids, made-up fields and columns). That windows of the predictor hold 1,500
 cells was seen on four tables of this page first; on [eight others](#windows-of-the-predictor) it is
 the best of four widths, too.
 """
