@@ -124,7 +124,8 @@ def export(address: str) -> None:
 def _opened(address: str) -> Ledger:
     """A ledger that is there: whoever looks makes none."""
     if "://" not in address and "=" not in address and not os.path.lexists(address):
-        raise ValueError(f"ledger ({address!r}) must be there: see budget create")
+        shown = "..." if "@" in address else repr(address)  # a password may be in it
+        raise ValueError(f"ledger ({shown}) must be there: see budget create")
     return open_ledger(address)
 
 

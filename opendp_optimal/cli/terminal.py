@@ -142,15 +142,20 @@ def _plain(value: Any) -> Any:
 def print_table(
     headers: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None
 ) -> None:
-    """Print rows under headers, the first column to the left and the others to the right."""
+    """Print rows under headers, the first column to the left and the others to the right.
+
+    What is in them is shown as it is: a note that somebody wrote is neither markup nor a command
+    to the terminal.
+    """
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for i, header in enumerate(headers):
         table.add_column(header, justify="left" if i == 0 else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text("".join(c if c.isprintable() else " " for c in cell)) for cell in row))
     console().print(table)
 
 

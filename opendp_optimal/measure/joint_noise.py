@@ -100,7 +100,7 @@ class Block:
     """Noise for some of the answers.
 
     :param parts: these answers
-    :param steps: of each answer's grid in its largest move
+    :param steps: of the grid of each answer in its largest move
     :param reach: how far all answers together move, in the norm of the noise, in grid steps
     :param name: which noise it is
     :param losses: the mean square of each answer's error, over the square of its move
@@ -110,7 +110,7 @@ class Block:
     """
 
     parts: tuple[Part, ...]
-    steps: int
+    steps: tuple[int, ...]
     reach: int
     name: str
     losses: tuple[float, ...]
@@ -122,8 +122,8 @@ class Block:
         """The law of the noise on each number of each answer, in the units of the answers."""
         found: list[Law] = []
         ends = accumulate(part.size for part in self.parts)
-        for part, end in zip(self.parts, ends, strict=True):
-            unit = float(part.distance / self.steps)
+        for part, steps, end in zip(self.parts, self.steps, ends, strict=True):
+            unit = float(part.distance / steps)
             if isinstance(self.table, NoiseTable):
                 law: Law = self.table.law(self.reach * unit)
             elif self.table is not None:
@@ -181,7 +181,7 @@ class JointGuarantee:
     @property
     def steps(self) -> list[int]:
         """Grid steps in the largest move of each answer."""
-        return [block.steps for block in self.blocks for _ in block.parts]
+        return [steps for block in self.blocks for steps in block.steps]
 
     @property
     def table(self) -> RadialTable | NoiseTable | None:
@@ -241,7 +241,7 @@ def best_joint(
     """
     found = [[block] for block in _blocks(parts, epsilon, delta, weights, cache)]
     if rho is not None:
-        found.append([_gaussian(parts, rho)])
+        found.append([_gaussian(parts, rho, weights)])
     best = min(found, key=lambda blocks: _weighed(blocks, weights))
     split = _split(parts, epsilon, delta, weights, _weighed(best, weights), cache)
     if split is not None and _weighed(split, weights) < _weighed(best, weights):
@@ -267,7 +267,7 @@ def _blocks(
         *_single(parts, bounded, small, cache),
         *_whole(parts, bounded, weights, cache),
         *_own(parts, bounded, weights, cache),
-        *_round(parts, bounded, small, cache),
+        *_round(parts, bounded, small, weights, cache),
     ]
 
 
@@ -299,11 +299,13 @@ def _single(parts: tuple[Part, ...], epsilon: float, delta: float, cache: bool) 
         warnings.simplefilter("ignore", GapWarning)
         table = solve(epsilon, delta, loss="l2", integer_sensitivity=whole, gap=_CLOSE, cache=cache)
     if whole is not None:
-        return [Block(parts, whole, whole, "table of integers", (table.upper / whole**2,), table)]
+        return [
+            Block(parts, (whole,), whole, "table of integers", (table.upper / whole**2,), table)
+        ]
     reach = (-(-_STEPS // table.cells) | 1) * table.cells  # tables draw an odd number to a cell
     steps = reach - part.rounding
     losses = _stated(parts, [table.upper * (reach / steps) ** 2])
-    return [Block(parts, steps, reach, "table of reals", losses, table)]
+    return [Block(parts, (steps,), reach, "table of reals", losses, table)]
 
 
 def _boxed(
@@ -338,7 +340,7 @@ def _whole(
         return []
     table, squares = found
     losses = tuple(s * part.size / whole**2 for s, part in zip(squares, parts, strict=True))
-    return [Block(parts, whole, whole, "staircase of integers", losses, table)]
+    return [Block(parts, (whole,) * len(parts), whole, "staircase of integers", losses, table)]
 
 
 def _grid(table: RadialTable) -> tuple[int, int]:
@@ -365,25 +367,55 @@ def _own(parts: tuple[Part, ...], epsilon: float, weights: list[float], cache: b
     stretch = 3 * (reach / steps) ** 2
     spreads = [stretch * s * part.spread for s, part in zip(squares, parts, strict=True)]
     losses = _stated(parts, spreads)
-    return [Block(parts, steps, reach, name, losses, table, own=True)]
+    return [Block(parts, (steps,) * len(parts), reach, name, losses, table, own=True)]
 
 
-def _round(parts: tuple[Part, ...], epsilon: float, delta: float, cache: bool) -> list[Block]:
+def _round(
+    parts: tuple[Part, ...], epsilon: float, delta: float, weights: list[float], cache: bool
+) -> list[Block]:
     """Noise in the l2 norm of all numbers."""
-    size, square = sum(part.size for part in parts), sum(part.square for part in parts)
+    size = sum(part.size for part in parts)
     table = _solved(epsilon, delta, size, cache=cache)
     if table is None:
         return []
     wanted, lattice = _grid(table)
-    steps = math.isqrt(wanted * wanted // square)
-    # Rounding to the grid moves each number by up to a step more.
-    reach = max(math.isqrt(steps * steps * square) + 1 + math.isqrt(size) + 1, table.least_grid)
-    reach = -(-reach // lattice) * lattice
+    steps, moved = _stretched(parts, weights, wanted)
+    reach = -(-max(moved, table.least_grid) // lattice) * lattice
     if reach > table.most_grid:
         return []
-    each = table.upper * (reach / steps) ** 2 / size
-    losses = _stated(parts, [each * part.size for part in parts])
+    losses = _flat_losses(parts, table.upper / size, steps, reach)
     return [Block(parts, steps, reach, f"{table.shape} in the l2 norm", losses, table)]
+
+
+def _stretched(
+    parts: tuple[Part, ...], weights: list[float], wanted: int
+) -> tuple[tuple[int, ...], int]:
+    """Steps in the largest move of each answer, and how far all of them move in the l2 norm.
+
+    Let answer i have n_i numbers, count w_i and move by s_i in each unit, q_i of which are the
+    square of its largest move. Its noise is in proportion to S^2 / s_i^2, S^2 = sum q_i s_i^2, and
+    sum w_i n_i S^2 / s_i^2 is least for s_i like (w_i n_i / q_i)^(1/4).
+
+    :param parts: the answers
+    :param weights: of their errors
+    :param wanted: about how far all move, in steps
+    """
+    squares = [part.square for part in parts]
+    counted = zip(weights, parts, strict=True)
+    moves = np.array([(w * max(1, p.size) / max(1, p.square)) ** 0.25 for w, p in counted])
+    moves *= wanted / math.sqrt(float(squares @ moves**2))
+    steps = tuple(max(1, int(move)) for move in moves.tolist())
+    moved = math.isqrt(sum(q * k * k for q, k in zip(squares, steps, strict=True))) + 1
+    # Rounding to the grid moves each number by up to a step more.
+    return steps, moved + math.isqrt(sum(part.size for part in parts)) + 1
+
+
+def _flat_losses(
+    parts: tuple[Part, ...], each: float, steps: tuple[int, ...], reach: int
+) -> tuple[float, ...]:
+    """Mean squares of noise that has this one for each number, at a reach of 1."""
+    shares = zip(parts, steps, strict=True)
+    return _stated(parts, [each * (reach / k) ** 2 * part.size for part, k in shares])
 
 
 def _laplace(parts: tuple[Part, ...], epsilon: float) -> Block:
@@ -396,7 +428,7 @@ def _laplace(parts: tuple[Part, ...], epsilon: float) -> Block:
     square = Geometric(rate).moment(2) / steps**2
     losses = [square * part.size for part in parts]
     stated = tuple(losses) if whole else _stated(parts, losses)
-    return Block(parts, steps, reach, LAPLACE, stated, rate=rate)
+    return Block(parts, (steps,) * len(parts), reach, LAPLACE, stated, rate=rate)
 
 
 def _one_whole_move(parts: tuple[Part, ...]) -> int:
@@ -408,14 +440,12 @@ def _one_whole_move(parts: tuple[Part, ...]) -> int:
     return int(moved) if moved <= LARGEST_SENSITIVITY else 0
 
 
-def _gaussian(parts: tuple[Part, ...], rho: float) -> Block:
+def _gaussian(parts: tuple[Part, ...], rho: float, weights: list[float]) -> Block:
     """Real Gaussian noise exp(-rate z^2), rounded: it costs rate times the square of a move."""
-    size, square = sum(part.size for part in parts), sum(part.square for part in parts)
-    steps = 1 << max(12, math.ceil(math.log2(2.0**24 * math.sqrt(rho / square))))
-    reach = math.isqrt(steps * steps * square) + 1 + math.isqrt(size) + 1
+    least = 2.0**12 * math.sqrt(sum(part.square for part in parts))
+    steps, reach = _stretched(parts, weights, math.ceil(max(least, 2.0**24 * math.sqrt(rho))))
     rate = float_down(Fraction(rho) / reach**2)
-    each = 0.5 / rate / steps**2
-    losses = _stated(parts, [each * part.size for part in parts])
+    losses = _flat_losses(parts, 0.5 / rate / reach**2, steps, reach)
     return Block(parts, steps, reach, GAUSSIAN, losses, rate=rate)
 
 

@@ -4,7 +4,8 @@ A record moves the count by 1 and each centred sum by at most half of its range.
 doubled sums move within a box, and noise that falls with the linf norm hides all of them at once,
 whatever their number. The noise of the count enters every mean: boxes are the longer in the sums
 the more of them there are. For a single mean there is better noise still: the pair table of
-:mod:`opendp_optimal.search.pair`. The better of the two is taken.
+:mod:`opendp_optimal.search.pair`. For very many, or a large delta, it is noise that falls with the
+l2 norm, each coordinate in units of its own. The best is taken.
 
 Records are made whole numbers one by one, by a function of the record alone, and added as integers:
 no rounding, no order of rows and no overflow can move a sum by more than is counted.
@@ -57,6 +58,8 @@ _FINE_UNITS, _LEAST_UNITS, _LONGEST = 1 << 12, 1 << 4, 1 << 28
 """Integers in a range: as a rule, and at least; and how many of them noise may be long, about."""
 _SPARE = 12
 """Bits of them in a step of radial noise: rounding a move up to steps costs nothing to speak of."""
+_TURNS = 1 << 4
+"""Steps of noise in the l2 norm in an integer, at least."""
 _CHUNK = 1 << 20
 _MOMENTS = {"l2": (0.63, 7 / 3, 1.0), "l1": (1.0, 2.0, 1.0)}
 """What errors of count and doubled sums count in those of mean and variance: with mu and mu^2 + v/2
@@ -70,17 +73,20 @@ Weights = tuple[float, ...]
 class _Noise:
     """Noise for a count and some centred sums.
 
-    :param table: a pair table, or radial noise in the linf norm
+    :param table: a pair table, or radial noise
     :param units: integers that a record's range is divided into, an even number
     :param rows: how many records of a person the noise hides
-    :param reach: how far they move the count or a doubled sum at most, in such integers; radial
-        noise hides it
+    :param reach: how far they move the count and the doubled sums at most, in steps of radial noise
+    :param scale: such steps in a record for the count, and in an integer for each doubled sum
+    :param loss: expected, of the count and the doubled sums as they count
     """
 
     table: PairTable | RadialTable
     units: int
     rows: int
     reach: int
+    scale: tuple[int, ...]
+    loss: float
 
     def released(self, count: int, sums: Sequence[int]) -> tuple[float, Floats]:
         """The noisy count, and noisy sums over the noisy count, in [-1/2, 1/2]."""
@@ -89,10 +95,10 @@ class _Noise:
             noisy = float(count + int(more[0]))
             totals = [sums[0] + int(place[0])]
         else:
-            # The count and the doubled sums, all in units of the range.
             drawn = self.table.draw(1, self.reach)[0].tolist()
-            noisy = (count * self.units + drawn[0]) / self.units
-            totals = [(2 * s + z) / 2 for s, z in zip(sums, drawn[1:], strict=True)]
+            noisy = (count * self.scale[0] + drawn[0]) / self.scale[0]
+            noises = zip(sums, self.scale[1:], drawn[1:], strict=True)
+            totals = [(2 * s * k + z) / (2 * k) for s, k, z in noises]
         least = max(noisy, 1.0) * self.units
         return noisy, np.clip([total / least for total in totals], -0.5, 0.5)
 
@@ -114,9 +120,15 @@ def _noise(weights: Weights, rows: int, epsilon: float, delta: float, loss: str)
     lattice = getattr(box.law, "step", 1)
     # Fine, but for so many rows at so small an epsilon that their noise would be too long.
     fine = min(_FINE_UNITS, max(_LEAST_UNITS, math.floor(_LONGEST * epsilon / rows)))
+    fine += fine % 2
     units = max(fine, -(-max(box.least_grid, lattice << _SPARE) // rows))
     units += units % 2
-    best = _Noise(box, units, rows, -(-rows * units // lattice) * lattice)
+    reach = -(-rows * units // lattice) * lattice
+    cost = box.upper * rows**box.problem.power
+    best = _Noise(box, units, rows, reach, (units, *[1] * (size - 1)), cost)
+    flat = _flat(weights, rows, fine, epsilon, delta, loss) if delta > 0 else None
+    if flat is not None and flat.loss < cost:
+        best = flat
     # A pair table hides one record; several are so many steps.
     each = float_down(Fraction(epsilon) / rows)
     part = step_delta(each, delta, rows)
@@ -126,9 +138,40 @@ def _noise(weights: Weights, rows: int, epsilon: float, delta: float, loss: str)
         pair = solve_pair(each, part, loss=loss)
     except (CertificateError, SolverError):
         return best
-    if pair.upper < box_loss(box) * rows**box.problem.power:
-        return _Noise(pair, pair.cells * _STEPS, rows, 0)
-    return best
+    cost = pair.upper * 2**box.problem.power
+    return _Noise(pair, pair.cells * _STEPS, rows, 0, (), cost) if cost < best.loss else best
+
+
+def _flat(
+    weights: Weights, rows: int, units: int, epsilon: float, delta: float, loss: str
+) -> _Noise | None:
+    """Noise in the l2 norm.
+
+    Let coordinate i move by s_i, so that all move by S = (sum s_i^2)^(1/2). Its noise is S / s_i
+    times that of sensitivity 1, and sum w_i (S / s_i)^p is least for s_i like w_i^(1 / (p + 2)).
+    """
+    try:
+        table = solve_radial(epsilon, delta, len(weights), norm="l2", loss=loss, bound=False)
+    except SolverError:
+        return None
+    power = table.problem.power
+    moves = np.array(weights) ** (1 / (power + 2))
+    moves /= moves.min()
+    long = rows * float(np.linalg.norm(moves))
+    units = min(units, int(table.most_grid / (long * (_TURNS + 1))) // 2 * 2)
+    if units < _LEAST_UNITS:
+        return None
+    # Fine enough for the law, and for what each coordinate moves by.
+    fine = max(_TURNS, math.ceil(table.least_grid / (long * units)))
+    scale = [round(fine * move) for move in moves.tolist()]
+    moved = math.isqrt(units**2 * sum(k * k for k in scale)) + 1
+    lattice = getattr(table.law, "step", 1)
+    reach = -(-max(rows * moved, table.least_grid) // lattice) * lattice
+    if reach > table.most_grid:
+        return None
+    shares = zip(weights, scale, strict=True)
+    cost = sum(w * (reach / (k * units)) ** power for w, k in shares) * table.upper / len(weights)
+    return _Noise(table, units, rows, reach, (scale[0] * units, *scale[1:]), cost)
 
 
 def _means(columns: int, loss: str) -> Weights:
@@ -139,15 +182,6 @@ def _means(columns: int, loss: str) -> Weights:
     and 1/4 of the mean absolute value. The noise of the count counts for every column.
     """
     return (columns / (3 if loss == "l2" else 2), *[1.0] * columns)
-
-
-def box_loss(box: RadialTable) -> float:
-    """The loss of a mean times the count, on average over all means and columns.
-
-    :param box: for the count and the doubled sums, weighed for means
-    """
-    shares: int = 2**box.problem.power
-    return box.upper / (shares * (box.size - 1))
 
 
 def _whole(values: NDArray[Any], bounds: Bounds, units: int) -> Integers:

@@ -103,6 +103,35 @@ def test_the_bound_of_long_noise_is_close_and_that_of_its_event(size, epsilon, g
             claimed.verify()
 
 
+@pytest.mark.parametrize(
+    ("size", "epsilon", "gap"), [(200, 2.0, 2e-3), (500, 1.0, 2e-3), (2000, 0.5, 1e-3)]
+)
+def test_the_bound_of_many_coordinates_is_close_and_that_of_its_event(size, epsilon, gap):
+    table = solve_radial(epsilon, 1e-6, size, cache=False)
+    assert table.gap < gap
+    plain = dense_smooth_bound(table.prices, size, epsilon, 1e-6)
+    assert plain * 0.995 <= table.lower <= plain * (1 + 1e-6)
+
+
+def test_shorter_vectors_serve_longer_ones():
+    table = solve_radial(2.0, 1e-6, 5000, cache=False)
+    prices, table_of = table.prices, replace(table.prices, size=0)
+    assert 0 < prices.size < 5000
+    assert table.gap < 5e-3
+    one = smooth_bound_down(table_of, prices.size, 2.0, 1e-6)
+    assert smooth_bound_down(prices, 5000, 2.0, 1e-6) == one * 5000 / prices.size
+    # Noise for so many is not worse for each of them than noise for more.
+    assert one / prices.size < table.upper / 5000
+    for size in (prices.size - 1, 1, -1, 2.0):
+        with pytest.raises(CertificateError):
+            smooth_bound_down(replace(prices, size=size), min(5000, prices.size - 2), 2.0, 1e-6)
+    with pytest.raises(CertificateError):
+        smooth_bound_down(table_of, 5000, 2.0, 1e-6)
+    claimed = replace(table, prices=replace(prices, size=prices.size - 100))
+    with pytest.raises(CertificateError):
+        claimed.verify()
+
+
 def test_any_price_and_any_knots_prove_something_true():
     random = np.random.default_rng(5)
     for size, epsilon, delta in [(2, 0.7, 1e-3), (5, 2.0, 0.1), (30, 1.0, 0.0)]:

@@ -66,3 +66,21 @@ def test_what_is_refused(run, words):
     assert found.exit_code not in (0, None)
     assert "pa55" not in found.output
     assert "Traceback" not in found.output
+
+
+def test_a_note_is_neither_markup_nor_a_command_to_the_terminal(run):
+    """What somebody wrote into the log is shown, and cannot hide or break what is beside it."""
+    note = "[/x] [bold]y[/bold]\x1b[2J\nz"
+    assert run("create", "census", "--epsilon", "1", "--note", note).exit_code == 0
+    shown = run("log")
+    assert shown.exit_code == 0
+    assert "[/x] [bold]y[/bold] [2J z" in shown.stdout
+    assert "\x1b[2J" not in shown.stdout
+    assert json.loads(run("log", "--json").stdout)[0]["note"] == note
+
+
+@pytest.mark.parametrize("address", ["ann:hunter2@host/db", "mysql://ann:hunter2@host/db"])
+def test_a_password_in_an_odd_address_is_not_repeated(run, address):
+    refused = run("show", "--ledger", address)
+    assert refused.exit_code == 2
+    assert "hunter2" not in refused.output

@@ -80,8 +80,7 @@ def test_variance_is_what_is_promised(target):
     delta = target[1] if isinstance(target, tuple) else 0.0
     noise = measure._noise(measure._means(1, "l2"), 1, 2.0, delta, "l2")
     place, count = _draws(noise, 200_000)
-    pair = isinstance(noise.table, oo.PairTable)
-    promised = noise.table.upper if pair else measure.box_loss(noise.table)
+    promised = noise.loss / 4
     assert np.mean(place**2 + count**2 / 12) == pytest.approx(promised, rel=0.03)
     assert promised < (32 / 3 / 4) / 8  # OpenDP's mean: half of epsilon for each of sum and count
     size, mu = 100, 0.5
@@ -94,7 +93,7 @@ def _draws(noise, count):
     if isinstance(noise.table, oo.PairTable):
         place, more = noise.table.draw(count, steps=measure._STEPS)
         return place / noise.units, more
-    drawn = noise.table.draw(count, noise.reach) / noise.units
+    drawn = noise.table.draw(count, noise.reach) / noise.scale[0]
     return drawn[:, 1] / 2, drawn[:, 0]
 
 
@@ -109,6 +108,42 @@ def test_several_means_and_moments():
         data[:, 1].tolist()
     )
     assert (mean, variance) == (pytest.approx(50, abs=1), pytest.approx(100, abs=20))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1024])
+@pytest.mark.parametrize(
+    ("weights", "target"),
+    [
+        (measure._means(60, "l2"), (1.0, 1e-6)),
+        (measure._means(50, "l1"), (2.0, 1e-6)),
+        (measure._means(2, "l2"), (0.1, 0.1)),
+        (measure._MOMENTS["l2"], (0.1, 0.3)),
+    ],
+)
+def test_many_columns_or_a_large_delta_take_noise_in_the_l2_norm(weights, target, rows):
+    noise = measure._noise(weights, rows, *target, "l1" if weights[0] == 25 else "l2")
+    box = measure._noise(weights, rows, target[0], 0.0, "l1" if weights[0] == 25 else "l2")
+    assert noise.table.problem.norm == "l2"
+    assert noise.loss < 0.97 * box.loss
+    # The count moves by a record, a doubled sum by the whole range, for each row of a person.
+    farthest = [noise.scale[0], *(k * noise.units for k in noise.scale[1:])]
+    assert rows**2 * sum(k * k for k in farthest) <= noise.reach**2
+    assert noise.reach <= 1.01 * rows * math.hypot(*farthest)
+    drawn = noise.table.draw(4000, noise.reach) / np.array(farthest)
+    power = noise.table.problem.power
+    assert weights @ np.mean(np.abs(drawn) ** power, 0) == pytest.approx(noise.loss, rel=0.05)
+
+
+def test_sixty_columns_are_released_together():
+    data = np.tile(np.linspace(0, 1, 60), (4000, 1))
+    made = oo.make_optimal_means(*table(60), [(0.0, 1.0)] * 60, 1, (1.0, 1e-6))
+    means, count = made(data)
+    assert made.table.problem.norm == "l2"
+    assert made.map(1) == (1.0, 1e-6)
+    assert np.abs(means - data[0]).max() < 0.05
+    assert count == pytest.approx(4000, abs=200)
+    together, _ = oo.compose([made, made], delta=1e-5, d_in=1)
+    assert 1.0 < together < 2.0
 
 
 @pytest.mark.parametrize("data", [[], [1e308], [-math.inf, math.inf], [5.0] * 3])
@@ -129,9 +164,9 @@ def test_several_records_of_a_person_are_so_many_steps_of_a_pair():
     assert two.map(2) == (1.0, 1e-2)
     assert two.map(1) == (1.0, 1e-2)
     assert two.map(4)[0] == 2.0
-    weights = measure._means(1, "l2")
-    box = measure.box_loss(oo.solve_radial(1.0, 0.0, 2, norm="linf", loss="l2", weights=weights))
-    assert two.table.upper < 0.98 * 4 * box
+    assert (
+        two.table.upper < 0.98 * measure._noise(measure._means(1, "l2"), 2, 1.0, 0.0, "l2").loss / 4
+    )
     # Two records come, go, or one of each: by whole cells, each at most half of them.
     every = unfolded(two.table.weights) / 2.0**62
     cells = two.table.cells

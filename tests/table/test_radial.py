@@ -16,6 +16,7 @@ ASKED = [
     {"epsilon": 1.0, "delta": 0.0, "size": 3, "norm": "linf", "integer_sensitivity": 2},
     {"epsilon": 2.0, "delta": 0.0, "size": 2, "norm": "l1", "loss": "l1"},
     {"epsilon": 4.0, "delta": 1e-3, "size": 5},
+    {"epsilon": 1.0, "delta": 1e-6, "size": 3000},
     {"epsilon": 1.0, "delta": 0.0, "size": 4, "norm": "linf", "weights": [5.0, 1.0, 1.0, 1.0]},
 ]
 
@@ -38,7 +39,7 @@ def test_a_table_that_claims_more_is_refused(table):
         replace(table, upper=float(np.nextafter(table.upper, 0))),
         replace(table, lower=1e-3),
         replace(table, problem=replace(table.problem, epsilon=0.9)),
-        replace(table, problem=replace(table.problem, size=table.size + 1)),
+        replace(table, problem=replace(table.problem, size=table.size + 1, weights=None)),
     ):
         with pytest.raises(CertificateError):
             wrong.verify()

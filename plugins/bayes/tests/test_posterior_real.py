@@ -139,3 +139,17 @@ def test_matrices_and_columns_that_are_none_are_refused() -> None:
     frame = pl.DataFrame({"town": ["a", "b"], "len": [1, 2]})
     with pytest.raises(ValueError, match="'state'"):
         posterior(frame, law).levels("state")
+
+
+def test_intervals_reach_as_far_as_what_they_claim() -> None:
+    law, released = known.Laplace(0.5), np.linspace(-3, 23, 200)
+    found = posterior(released, law, bounds=(0, 20), prior=[1.0])
+    total = law.cdf(20 - released) - law.cdf(-released)
+    for level in (0.1, 0.9):
+        for shortest in (False, True):
+            low, high = found.interval(level, shortest)
+            assert low.min() >= 0
+            assert high.max() <= 20
+            held = (law.cdf(high - released) - law.cdf(low - released)) / total
+            assert held.min() > level - 1e-3
+            assert held.mean() == pytest.approx(found.claimed(level, shortest), abs=3e-4)

@@ -83,6 +83,14 @@ def test_noise_that_was_looked_for_is_known_without_a_prior(law: known.Law, sign
     assert abs(chosen.estimate - truth) < 3 * chosen.deviation
 
 
+def test_sums_of_chosen_cells_stay_within_the_bounds() -> None:
+    released = noisy(np.zeros(900, dtype=int), 0.5)
+    found = posterior(released - 3, known.Geometric(0.5), bounds=(0, 5))
+    for sign in (1, -1):
+        cells = np.argsort(sign * released)[:100]
+        assert 0.0 <= found.sum(cells, selected=True).estimate <= 500.0
+
+
 def test_only_some_of_the_cells_at_the_edge_were_chosen() -> None:
     law = known.Geometric(1.0)
     away = []

@@ -6,10 +6,12 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from opendp_optimal.extend import chances, finite, frozen_array
 from opendp_optimal_bayes.table_posterior.distribution import BLOCK, Distributions, bin_chances
@@ -119,6 +121,20 @@ def posterior(
     _warn_of_total(observed)
     if threshold is not None:
         _check_threshold(observed, finite("threshold", threshold))
+    # The matrices are small: more threads are slower, and on a busy machine many times slower.
+    with _blas().limit(limits=1, user_api="blas"):
+        return _learnt(observed, alike, threshold, say)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _learnt(
+    observed: Observed, alike: Likeness | None, threshold: float | None, say: Progress
+) -> Posterior:
+    """The posterior with a prior that is fitted."""
     say(f"fitting a prior to {len(observed.likelihood)} distinct values")
     free = _free(observed, threshold)
     if alike is None or observed.size < LEAST_STRUCTURED:

@@ -218,7 +218,8 @@ def _read_dependent(table: Floats, noise: Dependent, bounds: Any, parts: Floats 
     first, second = noise.errors
     each = 1 if parts is None or noise.integer else count // len(parts)
     deviation = math.sqrt(second / 2.0) / unit
-    lattice = Lattice(base, unit, 0, count - 1, deviation, noise.integer, each)
+    ends = noise.low, noise.high
+    lattice = Lattice(base, unit, 0, count - 1, deviation, noise.integer, each, ends)
     likelihood = Likelihood(Windows(windows), np.arange(len(distinct)), centre)
     cells = np.ones(table.size)
     return Observed(
@@ -302,7 +303,8 @@ def _lattice(
     last = None if high is None else round((high - base - 2.0 * shift) / unit - 0.5 * (unit > 1.0))
     typical = math.sqrt(float((sigma**2).mean()) / 2.0) / unit
     noise = min(typical, 4.0 * least / unit)
-    return Lattice(base + shift, unit, first, last, noise, integer, each)
+    ends = -math.inf if low is None else low, math.inf if high is None else high
+    return Lattice(base + shift, unit, first, last, noise, integer, each, ends)
 
 
 def _likelihood(

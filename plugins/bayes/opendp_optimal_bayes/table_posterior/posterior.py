@@ -196,7 +196,9 @@ class Posterior:
                 stacklevel=2,
             )
         low, high = self._ends(level, shortest)
-        return frozen_array(self._values(low)), frozen_array(self._values(high))
+        ends = self._values(low), self._values(high)
+        least, most = self.observed.lattice.around(*ends)
+        return frozen_array(least.astype(ends[0].dtype)), frozen_array(most.astype(ends[1].dtype))
 
     def claimed(self, level: float = 0.9, shortest: bool = False) -> float:
         """The mean posterior mass of the intervals: what share of the cells they should hold.

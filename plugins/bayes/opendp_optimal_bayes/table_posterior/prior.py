@@ -34,6 +34,7 @@ class Lattice:
     :param noise: standard deviation of the noise over root 2, in units
     :param whole: whether the values are counts
     :param parts: how many units each part of a known prior has
+    :param bounds: of the true values themselves
     """
 
     base: float
@@ -43,6 +44,7 @@ class Lattice:
     noise: float
     whole: bool
     parts: int = 1
+    bounds: tuple[float, float] = (-math.inf, math.inf)
 
     @property
     def finest(self) -> float:
@@ -55,6 +57,17 @@ class Lattice:
         :param k: lattice points
         """
         return np.asarray(self.base + self.unit * np.asarray(k, dtype=np.float64))
+
+    def around(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Ends of runs of values, as far as the lattice points that they are the values of reach.
+
+        :param low: values of the first lattice points
+        :param high: values of the last
+        """
+        if self.whole and self.unit == 1.0:
+            return low, high
+        half, (least, most) = self.unit / 2.0, self.bounds
+        return np.maximum(low - half, least), np.minimum(high + half, most)
 
 
 def _distances(reach: int, noise: float) -> list[int]:

@@ -126,7 +126,8 @@ def add_up(
     smallest, the noise that was looked for can be estimated without a prior. What that leaves
     takes the place of the raw sum: the estimate moves there from the posterior sum by as much as
     the squared difference is above twice its variance. What is left of the difference counts in
-    the deviation, which is never said to be below that of the sum without a prior.
+    the deviation, which is never said to be below that of the sum without a prior. The estimate
+    stays within what the bounds leave for so many cells.
 
     :param observed: what was released
     :param means: of the posteriors
@@ -151,7 +152,9 @@ def add_up(
         away, doubt = raw - looked_for[0] - believed, looked_for[1] ** 2
         left = min(away**2, CAUTION * doubt) / away if away else 0.0
         spread = max(variance, own, doubt) + left**2
-        return Sum(believed + away - left, math.sqrt(spread), raw, exact)
+        least, most = (len(cells) * end for end in observed.lattice.bounds)
+        found = min(max(believed + away - left, least), most)
+        return Sum(found, math.sqrt(spread), raw, exact)
     if math.isinf(bias):
         return Sum(raw, exact, raw, exact)
     differs = max(variance - own, 1e-12 * variance)
