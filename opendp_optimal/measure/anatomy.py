@@ -161,10 +161,17 @@ def law_of(measurement: dp.Measurement, *, vectors: bool = False) -> Law:
 def laws_of(measurement: dp.Measurement) -> Law | tuple[Law, ...]:
     """Return the distribution of the noise on each number; of several answers, on each one's.
 
-    :param measurement: noise on numbers, or on several answers
+    :param measurement: noise on numbers, or on several answers; also in a composition, or amplified
     :raises ValueError: if it adds no noise of a known law, or something is done after it.
     """
-    answers = facts_of(chain_of(measurement)[-1]).answers
+    last = chain_of(measurement)[-1]
+    name, given = _made(last)
+    if name == "make_population_amplification":  # the same noise at another price
+        return laws_of(given["measurement"])
+    if name == "make_composition":
+        each = (laws_of(part) for part in given["measurements"])
+        return tuple(law for one in each for law in (one if isinstance(one, tuple) else (one,)))
+    answers = facts_of(last).answers
     return law_of(measurement, vectors=True) if answers is None else answers()
 
 

@@ -9,6 +9,7 @@ import pytest
 from opendp_optimal import (
     accuracy,
     advise,
+    improve,
     joint,
     make_optimal_noise,
     solve,
@@ -135,3 +136,21 @@ def test_queries_asked_together() -> None:
     assert 8 < of_sum / of_count < 12
     assert "2 answers" in str(summarize(both))
     assert len(both.release()) == 2
+
+
+def test_compositions_and_amplified_noise_are_as_accurate_as_their_parts() -> None:
+    space = dp.vector_domain(dp.atom_domain(bounds=(0.0, 10.0)), size=100), dp.symmetric_distance()
+    total = space >> dp.t.then_sum()
+    one, other = total >> dp.m.then_laplace(10.0), total >> dp.m.then_gaussian(3.0)
+    casted = dp.c.make_approximate(one)
+    assert accuracy(casted) == accuracy(one)
+    amplified = dp.c.make_population_amplification(one, population_size=1000)
+    assert accuracy(amplified) == accuracy(one)
+    several = dp.c.make_composition([one, dp.c.make_composition([amplified, one])])
+    assert accuracy(several) == (accuracy(one),) * 3
+    better = improve(amplified, 2)
+    assert better.map(2) == amplified.map(2)
+    assert accuracy(better) == pytest.approx(accuracy(one), rel=1e-3)
+    with pytest.raises(ValueError, match="measurement"):
+        accuracy(dp.c.make_composition([one, one >> (lambda x: x)]))
+    assert accuracy(other) == pytest.approx(5.88, abs=0.01)
