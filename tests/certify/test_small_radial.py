@@ -264,6 +264,11 @@ def test_keys_are_proved_to_the_last_unit():
             keys.prove_keys(weights, np.array(wrong, np.int64), **asked, delta=0.25)
 
 
+def test_a_threshold_may_be_one():
+    weights, nothing = whole_keys([TOTAL, TOTAL // 4])
+    keys.prove_keys(weights, nothing, threshold=1, move=1, epsilon=40.0, delta=0.75)
+
+
 def test_every_count_within_a_move_is_rarely_released():
     # With a move of 2, count 2 is beside 0 too.
     weights, nothing = whole_keys([TOTAL, TOTAL // 4 * 3, TOTAL // 4])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from opendp_optimal import CertificateError
+from opendp_optimal.certify.noise import delta_units
 from opendp_optimal.certify.spike import MOST_PARTS, Spike, lowest, spike_ratio, spike_units
 
 FALLING = np.array([3, 7, 20, 50, 20, 7, 3])
@@ -104,3 +105,18 @@ def test_spikes_are_taken():
     for parts in (3, 5, MOST_PARTS - 1, MOST_PARTS // 2 + 1):
         Spike(1, parts).check()
     assert MOST_PARTS == 2**40
+
+
+@pytest.mark.parametrize("shift", [Fraction(1), Fraction(3, 2), Fraction(2)])
+def test_delta_counts_the_spike_and_the_atom(shift):
+    spike, epsilon = Spike(11, 5), math.log(3)
+    plain = delta_units(FALLING, 0, 2, epsilon, shift)
+    more = spike_units(FALLING, spike, math.ceil(shift), epsilon)
+    assert more > 0
+    assert delta_units(FALLING, 0, 2, epsilon, shift, spike) == plain + more
+    assert delta_units(FALLING, 6, 2, epsilon, shift, spike) == plain + more + 6
+    # Never less than all of the real shortfall, cell by cell of a fine grid.
+    fine, move = density(FALLING, spike), int(shift * 5)
+    padded = [Fraction(0)] * move + fine
+    lost = sum(max(Fraction(0), p - 3 * q) for p, q in zip(fine, padded, strict=False))
+    assert lost <= (plain + more) * (1 + Fraction(1, 10**9))
