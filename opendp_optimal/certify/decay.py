@@ -206,7 +206,7 @@ def decay_loss_up(law: Decay, norm: str, size: int, power: int) -> Fraction:
     step_up = Fraction(1, law.fine)
     with precision():
         c, k = ball(law.c), ball(law.k)
-        if law.c == 0:
+        if law.c == 0 and norm == "l2":
             # Each coordinate is a real Gaussian variable, rounded.
             each = 1 / (2 * k) if power == 2 else 1 / (arb.pi() * k).sqrt()
             return up(rounded(size * each, size, power, step_up))
