@@ -19,12 +19,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from flint import arb
 
-from opendp_optimal.arrays import Frozen, Integers
+from opendp_optimal.arrays import Integers, Valued
 from opendp_optimal.certify.balls import ball, precision, up
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError
@@ -36,7 +35,7 @@ MOST_SIZE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class Staircase(Frozen):
+class Staircase(Valued):
     """Radii ``first + j step`` and the weight of each ball, in integers.
 
     :param first: radius of ball 0, in lattice units
@@ -65,19 +64,6 @@ class Staircase(Frozen):
     def radii(self) -> Integers:
         """Of the balls that have a weight of their own, in lattice units."""
         return self.first + self.step * np.arange(self.start, self.end)
-
-    def __eq__(self, other: object) -> bool:
-        """Equal content."""
-        return isinstance(other, Staircase) and self._key == other._key
-
-    def __hash__(self) -> int:
-        """By content."""
-        return hash(self._key)
-
-    @property
-    def _key(self) -> tuple[Any, ...]:
-        weights = self.weights.tobytes()
-        return self.first, self.step, self.start, self.tail, self.again, weights, self.offsets
 
 
 def prove_staircase(law: Staircase, size: int, epsilon: float) -> None:

@@ -28,15 +28,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from fractions import Fraction
-from heapq import heapify, heappush, heapreplace
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from flint import arb, arb_poly, arb_series
 
-from opendp_optimal.arrays import Frozen, Integers
+from opendp_optimal.arrays import Integers, Valued
 from opendp_optimal.certify.balls import ball, down, precision
+from opendp_optimal.certify.pieces import least_down
 from opendp_optimal.errors import CertificateError
 
 __all__ = ["KNOT", "MOST_COORDINATES", "RadialPrices", "Sphere", "additive_bound_down"]
@@ -52,7 +50,7 @@ MOST_COORDINATES = 1 << 11
 
 
 @dataclass(frozen=True, eq=False)
-class RadialPrices(Frozen):
+class RadialPrices(Valued):
     """What proves a bound: a price and knots.
 
     :param price: of the event, at least 0
@@ -67,18 +65,6 @@ class RadialPrices(Frozen):
     radii: Integers
     length: int = KNOT
     further: RadialPrices | None = None
-
-    def __eq__(self, other: object) -> bool:
-        """Equal content."""
-        return isinstance(other, RadialPrices) and self._key == other._key
-
-    def __hash__(self) -> int:
-        """By content."""
-        return hash(self._key)
-
-    @property
-    def _key(self) -> tuple[Any, ...]:
-        return self.price, self.width, self.radii.tobytes(), self.length, self.further
 
 
 def additive_bound_down(prices: RadialPrices, size: int, epsilon: float, delta: float) -> Fraction:
@@ -98,25 +84,17 @@ def additive_bound_down(prices: RadialPrices, size: int, epsilon: float, delta: 
     with precision():
         sphere, odds = Sphere(size), ball(epsilon).exp()
         events = [_Event(sphere, event, odds) for event in listed]
-        knots = [arb(r) / KNOT for r in sorted({r for e in listed for r in e.radii.tolist()})]
-        last = len(knots) - 1
+        knots = sorted({r for event in events for r in event.radii})
+
+        def below(low: Fraction, high: Fraction) -> Fraction:
+            terms = [term for event in events for term in event.terms(low)]
+            return _Piece(sphere, terms, ball(low / KNOT), ball(high / KNOT)).below()
+
         # Beyond the last knot nothing is priced, and less and less comes from below.
-        beyond = down(knots[last] ** 2 - sum(event.told for event in events))
-        pieces = []
-        for i, (low, high) in enumerate(pairwise(knots)):
-            piece = _Piece(sphere, [term for event in events for term in event.terms(low)])
-            pieces.append((piece.below(low, high), i, low, high, piece))
+        beyond = down(ball(Fraction(knots[-1], KNOT)) ** 2 - sum(event.told for event in events))
         # The worst pieces are halved: where chances end, a slope has no bound.
-        heapify(pieces)
-        for i in range(_HALVES):
-            found, _, low, high, piece = pieces[0]
-            if found >= beyond:
-                break
-            middle = (low + high) / 2
-            heapreplace(pieces, (piece.below(low, middle), last + 2 * i, low, middle, piece))
-            heappush(pieces, (piece.below(middle, high), last + 2 * i + 1, middle, high, piece))
-        spent = Fraction(delta) * sum(Fraction(event.price) for event in listed)
-        return min(beyond, pieces[0][0]) - spent
+        found = least_down(below, knots, beyond, _HALVES)
+        return found - Fraction(delta) * sum(Fraction(event.price) for event in listed)
 
 
 def _check(prices: RadialPrices, size: int) -> None:
@@ -171,7 +149,7 @@ class Sphere:
     def density(self, u: arb) -> arb:
         """The density over a ball within (-1, 1)."""
         low, high = (self._density(end) for end in (u.lower(), u.upper()))
-        return low.union(high) if u > 0 or u < 0 else low.union(high).union(self.top)
+        return low.union(high).union(self.top) if u.contains(0) else low.union(high)
 
     def series(self, u: arb_series) -> arb_series:
         """How the chance changes along a course within (-1, 1)."""
@@ -186,24 +164,25 @@ class _Line:
     """T(r) = start + slope r, and where on the sphere r' = T(r): c r + b + a / r."""
 
     def __init__(self, start: arb, slope: arb, length: arb, *, exact: bool) -> None:
-        self.a = arb(0) if exact else (length * length - start * start) / (2 * length)
+        self.a = None if exact else (length * length - start * start) / (2 * length)
         self.b = -slope * start / length
         self.c = (1 - slope * slope) / (2 * length)
 
     def at(self, r: arb) -> arb:
         """Where on the sphere r' = T(r)."""
-        return self.c * r + self.b + (self.a / r if self.a != 0 else 0)
+        place = self.c * r + self.b
+        return place if self.a is None else place + self.a / r
 
     def slope(self, r: arb) -> arb:
         """Of the same; it rises or falls with r throughout."""
-        return self.c - (self.a / r / r if self.a != 0 else 0)
+        return self.c if self.a is None else self.c - self.a / r / r
 
     def over(self, low: arb, high: arb) -> tuple[arb, arb]:
         """All places between two radii, and all slopes."""
-        one, other = self.slope(low), self.slope(high)
-        if (one >= 0 and other >= 0) or (one <= 0 and other <= 0):
-            return self.at(low).union(self.at(high)), one.union(other)
-        return self.at(low.union(high)), one.union(other)
+        slopes = self.slope(low).union(self.slope(high))
+        if slopes.contains(0):
+            return self.at(low.union(high)), slopes
+        return self.at(low).union(self.at(high)), slopes
 
 
 _Term = tuple[_Line | None, int, arb]
@@ -223,9 +202,9 @@ class _Event:
         cut = (r * r + self.length * self.length - target * target) / (2 * r * self.length)
         self.told = self.back * sphere.below(-cut)
 
-    def terms(self, low: arb) -> list[_Term]:
+    def terms(self, low: Fraction) -> list[_Term]:
         """What is added beyond a radius, up to the next knot."""
-        i = bisect_right(self.knots, low) - 1
+        i = bisect_right(self.radii, low) - 1
         if i >= self.last:
             return [(None, -1, self.told)]
         found: list[_Term] = []
@@ -249,9 +228,12 @@ class _Piece:
 
     sphere: Sphere
     terms: list[_Term]
+    low: arb
+    high: arb
 
-    def below(self, low: arb, high: arb) -> Fraction:
-        """A number below D from one radius to another."""
+    def below(self) -> Fraction:
+        """A number below D from one radius to the other."""
+        low, high = self.low, self.high
         middle, half = (low + high) / 2, (high - low) / 2
         value, slope = middle * middle, 2 * low.union(high)
         for line, sign, cost in self.terms:
@@ -260,17 +242,18 @@ class _Piece:
                 continue
             places, slopes = line.over(low, high)
             if not (places > -1 and places < 1):
-                return self._ends(low, high)
+                return self._ends()
             value += sign * cost * self.sphere.below(sign * line.at(middle))
             slope += cost * self.sphere.density(places) * slopes
         found = value - half * abs(slope)
-        return down(found) if found.is_finite() else self._ends(low, high)
+        return down(found) if found.is_finite() else self._ends()
 
-    def _ends(self, low: arb, high: arb) -> Fraction:
-        worst = low * low
+    def _ends(self) -> Fraction:
+        worst = self.low * self.low
         for line, sign, cost in self.terms:
-            chance = (
-                1 if line is None else self.sphere.below(sign * line.over(low, high)[0].lower())
-            )
+            chance = arb(1)
+            if line is not None:
+                places, _ = line.over(self.low, self.high)
+                chance = self.sphere.below(sign * places.lower())
             worst += sign * cost * chance
         return down(worst)

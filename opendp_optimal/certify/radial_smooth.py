@@ -19,15 +19,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from fractions import Fraction
-from heapq import heapify, heappush, heapreplace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from flint import arb, arb_poly, arb_series
 
-from opendp_optimal.arrays import Frozen, Integers
+from opendp_optimal.arrays import Integers, Valued
 from opendp_optimal.certify.balls import ball, down, precision
+from opendp_optimal.certify.pieces import least_down
 from opendp_optimal.certify.radial_bound import KNOT, MOST_COORDINATES, Sphere
 from opendp_optimal.errors import CertificateError
 
@@ -44,7 +43,7 @@ _HALVES = 120
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothPrices(Frozen):
+class SmoothPrices(Valued):
     """What proves a bound: a price, and R at knots.
 
     :param price: of the event, at least 0
@@ -59,19 +58,6 @@ class SmoothPrices(Frozen):
     radii: Integers
     slopes: Integers
     size: int = 0
-
-    def __eq__(self, other: object) -> bool:
-        """Equal content."""
-        return isinstance(other, SmoothPrices) and self._key == other._key
-
-    def __hash__(self) -> int:
-        """By content."""
-        return hash(self._key)
-
-    @property
-    def _key(self) -> tuple[Any, ...]:
-        arrays = (self.places, self.radii, self.slopes)
-        return self.price, self.size, *(array.tobytes() for array in arrays)
 
 
 def smooth_bound_down(prices: SmoothPrices, size: int, epsilon: float, delta: float) -> Fraction:
@@ -92,17 +78,8 @@ def smooth_bound_down(prices: SmoothPrices, size: int, epsilon: float, delta: fl
         # Near 0 D falls like 1 / r.
         ends |= {STEP << 2 * k for k in range(16) if STEP << 2 * k < course.places[1]}
         cuts = sorted(p for p in ends if 0 <= p <= end)
-        pieces = [(course.below(a, b), a, b) for a, b in pairwise(map(Fraction, cuts))]
-        beyond = course.beyond()
-        heapify(pieces)
-        for _ in range(_HALVES):
-            found, a, b = pieces[0]
-            if found >= beyond:
-                break
-            middle = (a + b) / 2
-            heapreplace(pieces, (course.below(a, middle), a, middle))
-            heappush(pieces, (course.below(middle, b), middle, b))
-        found = min(beyond, pieces[0][0]) - Fraction(prices.price) * Fraction(delta)
+        found = least_down(course.below, cuts, course.beyond(), _HALVES)
+        found -= Fraction(prices.price) * Fraction(delta)
         return max(Fraction(0), found) * Fraction(size, part)
 
 
@@ -162,16 +139,16 @@ class _Course:
 
     def beyond(self) -> Fraction:
         """A number below D beyond the last knot: less and less comes from below."""
-        r, source = (self._around(Fraction(s), Fraction(s))(0) for s in (self.end, self.end - STEP))
+        r, source = (self._around(Fraction(s))(0) for s in (self.end, self.end - STEP))
         cut = (r * r + 1 - source * source) / (2 * r)
         # P(r' < S) falls with r where r^2 + S^2 > 1.
         if not r * r + source * source > 1:
             return Fraction(0)
         return down(r * r - self.back * self.sphere.below(-cut))
 
-    def _around(self, place: Fraction, within: Fraction) -> arb_poly:
-        """R as a polynomial about a place, on the piece that another place is within."""
-        i = min(bisect_right(self.places, within), len(self.places) - 1) - 1
+    def _around(self, place: Fraction) -> arb_poly:
+        """R as a polynomial about a place, on the piece that it is within."""
+        i = min(bisect_right(self.places, place), len(self.places) - 1) - 1
         return self.cubics[i](arb_poly([ball((place - self.places[i]) / STEP), 1]))
 
     def below(self, low: Fraction, high: Fraction) -> Fraction:
@@ -179,12 +156,12 @@ class _Course:
         middle = (low + high) / 2
         half = ball((high - low) / 2 / STEP)
         whole = arb(0).union(half).union(-half)
-        r = self._around(middle, middle)
+        r = self._around(middle)
         out = into = None
         if high <= self.end - STEP:
-            out = self._around(middle + STEP, middle + STEP) - r
+            out = self._around(middle + STEP) - r
         if low >= STEP:
-            into = r - self._around(middle - STEP, middle - STEP)
+            into = r - self._around(middle - STEP)
         exact, over = self._series(r, out, into, arb(0)), self._series(r, out, into, whole)
         if exact is None or over is None:
             return self._ends(r, out, into, whole)
