@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 
@@ -14,6 +14,9 @@ from opendp_optimal.errors import CertificateError
 __all__ = ["ball", "down", "precision", "up"]
 
 _BITS = 80
+_SMALLEST = -2000
+"""Ends are multiples of this power of 2: a file may ask for one of 2^-(10^9)."""
+_LARGEST = 1 << 16
 _arithmetic = threading.RLock()
 
 
@@ -32,16 +35,15 @@ def ball(value: float | int | Fraction) -> arb:
 
 def up(value: arb) -> Fraction:
     """An upper end of a ball."""
-    return _end(value, value.upper)
+    return -down(-value)
 
 
 def down(value: arb) -> Fraction:
     """A lower end of a ball."""
-    return _end(value, value.lower)
-
-
-def _end(value: arb, end: Callable[[], arb]) -> Fraction:
     if not value.is_finite():
         raise CertificateError("a bound is not finite")
-    mantissa, exponent = end().man_exp()
-    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+    mantissa, exponent = (int(part) for part in value.lower().man_exp())
+    if exponent + mantissa.bit_length() > _LARGEST:
+        raise CertificateError("a bound is out of range")
+    lost = max(0, _SMALLEST - exponent)
+    return Fraction(mantissa >> lost) * Fraction(2) ** (exponent + lost)

@@ -34,6 +34,8 @@ def _above(compute: Any) -> float:
     """The least float that is proved not to be below a number of Arb's."""
     from flint import ctx
 
+    from opendp_optimal.certify.balls import up
+
     before = ctx.prec
     try:
         for bits in _BITS:
@@ -41,20 +43,15 @@ def _above(compute: Any) -> float:
             ball = compute()
             if ball.rel_accuracy_bits() >= _ACCURATE:
                 break
-        if not ball.is_finite():
-            return math.inf
-        top = ball.upper()  # a ball with radius 0
-        mantissa, exponent = (int(part) for part in top.man_exp())
-        return float_up(Fraction(mantissa) * Fraction(2) ** exponent)
+        return float_up(up(ball)) if ball.is_finite() else math.inf
     finally:
         ctx.prec = before
 
 
 def _exact(value: Fraction | float | int) -> Any:
-    from flint import arb, fmpq
+    from opendp_optimal.certify.balls import ball
 
-    exact = Fraction(value)
-    return arb(fmpq(exact.numerator, exact.denominator))
+    return ball(value)
 
 
 def _below_normal(x: Any) -> Any:
@@ -105,9 +102,8 @@ def discrete_gaussian_delta_up(rate: float, shift: int, epsilon: float) -> float
     # p(k) > e^epsilon p(k + shift) exactly where 2 k shift + shift^2 > epsilon / rate.
     first = math.floor((loss / exact - shift * shift) / (2 * shift)) + 1
     kept = tails[min(max(first, -reach), reach) + reach] + rest
-    lost = tails[first + shift + reach] if -reach <= first + shift <= reach else tails[-1] * 0
-    if first + shift < -reach:
-        lost = tails[0]
+    there = first + shift + reach  # beyond the middle, and maybe all that is summed
+    lost = sum(tails[there : there + 1])
     return min(1.0, max(0.0, _above(lambda: (kept - _exact(loss).exp() * lost) / tails[0])))
 
 
@@ -158,5 +154,5 @@ def laplace_rho_up(epsilon: Fraction) -> float:
 
 def laplace_delta_up(epsilon: Fraction, at: float) -> float:
     """The delta of real Laplace noise of a pure price, at an epsilon, rounded up."""
-    gain = epsilon - Fraction(at)
-    return _above(lambda: -(-_exact(gain) / 2).expm1()) if gain > 0 else 0.0
+    gain = max(Fraction(0), epsilon - Fraction(at))
+    return _above(lambda: -(-_exact(gain) / 2).expm1())

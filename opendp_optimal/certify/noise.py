@@ -127,7 +127,7 @@ def delta_units(
     whole = math.floor(shift)
     part = shift - whole
     first = whole if rises_then_falls(weights) else 0
-    fall = shortfalls(weights, epsilon, whole + (1 if part else 0), first).tolist()
+    fall = shortfalls(weights, epsilon, math.ceil(shift), first).tolist()
     worst = Fraction(max(fall[: whole + 1 - first]))
     if part:
         worst = max(worst, (1 - part) * fall[-2] + part * fall[-1])

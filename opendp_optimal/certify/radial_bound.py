@@ -138,7 +138,7 @@ class Sphere:
             return arb(0)
         if u >= 1:
             return arb(1)
-        if not (u > -1 and u < 1):
+        if not abs(u) < 1:
             return self.below(u.lower()).union(self.below(u.upper()))
         inside = (1 - u) * (1 + u)
         part = u * self.powers(inside)
@@ -241,7 +241,7 @@ class _Piece:
                 value += sign * cost
                 continue
             places, slopes = line.over(low, high)
-            if not (places > -1 and places < 1):
+            if not abs(places) < 1:
                 return self._ends()
             value += sign * cost * self.sphere.below(sign * line.at(middle))
             slope += cost * self.sphere.density(places) * slopes

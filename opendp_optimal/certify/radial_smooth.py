@@ -38,7 +38,7 @@ _MOST_KNOTS = 1 << 10
 _LARGEST = 1 << 61
 _ORDER = 8
 """Of the Taylor polynomials."""
-_HALVES = 120
+_HALVES = 150
 """So many times the worst piece is halved."""
 
 
@@ -75,8 +75,6 @@ def smooth_bound_down(prices: SmoothPrices, size: int, epsilon: float, delta: fl
         course = _Course(Sphere(part), prices, ball(prices.price), ball(epsilon).exp())
         end = course.end
         ends = {p + moved for p in course.places for moved in (-STEP, 0, STEP)}
-        # Near 0 D falls like 1 / r.
-        ends |= {STEP << 2 * k for k in range(16) if STEP << 2 * k < course.places[1]}
         cuts = sorted(p for p in ends if 0 <= p <= end)
         found = least_down(course.below, cuts, course.beyond(), _HALVES)
         found -= Fraction(prices.price) * Fraction(delta)
@@ -186,7 +184,7 @@ class _Course:
                 continue
             t = _series(apart(moved))
             place = (1 - t * t) / (2 * radius) * sign - t
-            if not (place[0] > -1 and place[0] < 1):
+            if not abs(place[0]) < 1:
                 return None
             value += sign * cost * self.sphere.series(place)
             if at.is_exact():
@@ -208,10 +206,10 @@ class _Course:
             t = apart(whole)
             rest = (1 - t * t).lower()
             if rest < 0 and not near > 0:
-                place = -arb(sign)  # nothing is known of the chance
+                gap = arb(-1)  # nothing is known of the chance
             else:
-                place = rest / (2 * (near if rest < 0 else far)) * sign - t
-            worst += sign * cost * self.sphere.below(place.lower() if sign > 0 else place.upper())
+                gap = (rest / (2 * (near if rest < 0 else far)) - t * sign).lower()
+            worst += sign * cost * self.sphere.below(sign * gap)
         return down(worst)
 
 

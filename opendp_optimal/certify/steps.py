@@ -126,8 +126,8 @@ class _Volume:
         one, other, apart = self.radii[near], self.radii[far], self.apart
         if one + apart <= other:
             return arb(0)
-        # The other is within the one only where levels are as close as they are rounded.
-        if one + other <= apart or other + apart <= one:
+        # Apart; or within the one, only where levels are as close as they are rounded.
+        if other <= abs(one - apart):
             return self.units[near]
         # The plane where the spheres meet; the caps beyond it, seen from each centre.
         plane = (one * one + apart * apart - other * other) / (2 * apart)

@@ -71,9 +71,9 @@ def drawn(number: int) -> tuple[RadialPrices, int, float]:
     return prices, size, float(random.uniform(0.05, 2))
 
 
-@pytest.mark.parametrize("first", range(0, 100, 20))
+@pytest.mark.parametrize("first", range(0, 100, 5))
 def test_the_bound_is_the_least_over_all_radii(first):
-    for number in range(first, first + 20):
+    for number in range(first, first + 5):
         prices, size, epsilon = drawn(number)
         exact = least(prices, size, epsilon, 0.01)
         found = float(additive_bound_down(prices, size, epsilon, 0.01))
@@ -220,9 +220,9 @@ def drawn_course(number: int) -> tuple[SmoothPrices, int, float]:
     return prices, int(random.choice([2, 3, 4, 7, 20])), float(random.uniform(0.05, 2))
 
 
-@pytest.mark.parametrize("first", range(0, 60, 10))
+@pytest.mark.parametrize("first", range(0, 60, 3))
 def test_the_bound_along_any_course_is_the_least(first):
-    for number in range(first, first + 10):
+    for number in range(first, first + 3):
         prices, size, epsilon = drawn_course(number)
         exact = least_along(prices, size, epsilon, 0.0)
         found = float(smooth_bound_down(prices, size, epsilon, 0.0))
