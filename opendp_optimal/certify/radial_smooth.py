@@ -98,18 +98,21 @@ def _check(prices: SmoothPrices, size: int) -> None:
         raise CertificateError("a price or the length of vectors is out of range")
     if not 2 <= len(arrays[0]) <= _MOST_KNOTS:
         raise CertificateError("there are too few or too many knots")
-    places, radii, slopes = (array.tolist() for array in arrays)
-    if places[0] != 0 or radii[0] != 0 or max(places[-1], radii[-1], *slopes) > _LARGEST:
+    knots = _knots(prices)
+    if knots[0][:2] != (0, 0) or max(*knots[-1], *prices.slopes.tolist()) > _LARGEST:
         raise CertificateError("the knots do not begin at 0, or go too far")
-    if places[-1] < 2 * STEP:
+    if knots[-1][0] < 2 * STEP:
         raise CertificateError("the knots are for less than two steps")
-    for (p, q), (low, high), (one, other) in zip(
-        pairwise(places), pairwise(radii), pairwise(slopes), strict=True
-    ):
+    for (p, low, one), (q, high, other) in pairwise(knots):
         # A cubic rises throughout if it rises at both ends, by at most three times its mean slope.
         steepest = 3 * Fraction(high - low, 1) * STEP
         if not (q > p and min(one, other) > 0 and max(one, other) * (q - p) <= steepest):
             raise CertificateError("R does not increase")
+
+
+def _knots(prices: SmoothPrices) -> list[tuple[int, int, int]]:
+    arrays = (prices.places, prices.radii, prices.slopes)
+    return list(zip(*(array.tolist() for array in arrays), strict=True))
 
 
 class _Course:
@@ -120,13 +123,7 @@ class _Course:
         self.places = prices.places.tolist()
         self.end = self.places[-1]
         self.cubics = []
-        values = zip(
-            pairwise(self.places),
-            pairwise(prices.radii.tolist()),
-            pairwise(prices.slopes.tolist()),
-            strict=True,
-        )
-        for (p, q), (low, high), (one, other) in values:
+        for (p, low, one), (q, high, other) in pairwise(_knots(prices)):
             h, rise = Fraction(q - p, STEP), Fraction(high - low, KNOT)
             first, last = Fraction(one, KNOT), Fraction(other, KNOT)
             square = (3 * rise / h - 2 * first - last) / h
@@ -137,12 +134,10 @@ class _Course:
 
     def beyond(self) -> Fraction:
         """A number below D beyond the last knot: less and less comes from below."""
-        r, source = (self._around(Fraction(s))(0) for s in (self.end, self.end - STEP))
-        cut = (r * r + 1 - source * source) / (2 * r)
+        end = Fraction(self.end)
+        r, source = self._around(end)(0), self._around(end - STEP)(0)
         # P(r' < S) falls with r where r^2 + S^2 > 1.
-        if not r * r + source * source > 1:
-            return Fraction(0)
-        return down(r * r - self.back * self.sphere.below(-cut))
+        return self.below(end, end) if r * r + source * source > 1 else Fraction(0)
 
     def _around(self, place: Fraction) -> arb_poly:
         """R as a polynomial about a place, on the piece that it is within."""
@@ -165,10 +160,7 @@ class _Course:
             return self._ends(r, out, into, whole)
         found = exact[0] - sum(abs(exact[k]) * half**k for k in range(1, _ORDER))
         found -= abs(over[_ORDER]) * half**_ORDER
-        if found.is_finite() and found > 0:
-            return down(found)
-        crude = self._ends(r, out, into, whole)
-        return max(crude, down(found)) if found.is_finite() else crude
+        return down(found) if found.is_finite() else self._ends(r, out, into, whole)
 
     def _series(
         self, r: arb_poly, out: arb_poly | None, into: arb_poly | None, at: arb
@@ -205,10 +197,9 @@ class _Course:
                 continue
             t = apart(whole)
             rest = (1 - t * t).lower()
-            if rest < 0 and not near > 0:
-                gap = arb(-1)  # nothing is known of the chance
-            else:
-                gap = (rest / (2 * (near if rest < 0 else far)) - t * sign).lower()
+            end = near if rest < 0 else far
+            # At 0 nothing is known of the chance.
+            gap = (rest / (2 * end) - t * sign).lower() if end > 0 else arb(-1)
             worst += sign * cost * self.sphere.below(sign * gap)
         return down(worst)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -84,14 +85,22 @@ def test_nothing_is_above_one(monkeypatch):
     assert decay_delta_up(Decay(1.3, 0.0, FINE), 3, 1.0) == 1
 
 
+def test_hardly_any_delta_takes_no_time():
+    started = time.process_time()
+    found = decay_delta_up(Decay(0.0, 1.1e-9, FINE), 3, 1.0)  # about 2^-328,000,000
+    assert found == Fraction(1, 1 << 2000)
+    assert time.process_time() - started < 0.5
+
+
 def test_a_tail_that_does_not_fall_is_not_bounded(monkeypatch):
     for reach, c in ((2, 1.3), (3, 1.0)):  # at 1 and at 2, noise of size 3 rises or is level
         monkeypatch.setattr(decay, "far", lambda *_, reach=reach: reach)
         with pytest.raises(CertificateError, match="tail"):
             decay_delta_up(Decay(c, 0.0, FINE), 3, 1.0)
     monkeypatch.setattr(decay, "far", lambda *_: 3)
-    with pytest.raises(CertificateError, match="tail"):
-        decay_loss_up(Decay(0.5, 0.0, FINE), "l2", 3, 1)
+    for c in (0.5, 1.0):
+        with pytest.raises(CertificateError, match="tail"):
+            decay_loss_up(Decay(c, 0.0, FINE), "l2", 3, 1)
     # It falls, but more of it is beyond than before.
     with pytest.raises(CertificateError, match="tail"):
         decay_delta_up(Decay(1.3, 0.0, FINE), 3, 1.0)

@@ -11,13 +11,15 @@ import pytest
 from scipy.interpolate import CubicHermiteSpline
 from scipy.special import betainc
 
+from opendp_optimal.certify.balls import precision
 from opendp_optimal.certify.radial_bound import (
     KNOT,
     MOST_COORDINATES,
     RadialPrices,
+    Sphere,
     additive_bound_down,
 )
-from opendp_optimal.certify.radial_smooth import STEP, SmoothPrices, smooth_bound_down
+from opendp_optimal.certify.radial_smooth import STEP, SmoothPrices, _Course, smooth_bound_down
 from opendp_optimal.errors import CertificateError
 
 
@@ -131,16 +133,18 @@ def test_the_least_and_the_largest_prices():
             additive_bound_down(prices, size, 1.0, 0.0)
 
 
+def knots_of(most: int) -> RadialPrices:
+    knots = np.concatenate([np.arange(most) * (KNOT // most), KNOT + np.arange(most)])
+    return RadialPrices(1.0, 1 << 12, knots, int(knots[1 << 12]))
+
+
 def test_the_most_knots():
-    for most in (1 << 12, (1 << 12) + 1):
-        knots = np.concatenate([np.arange(most) * (KNOT // most), KNOT + np.arange(most)])
-        many = RadialPrices(1.0, 1 << 12, knots)
-        many = replace(many, length=int(knots[1 << 12]))
-        if most == 1 << 12:
-            additive_bound_down(many, 2, 1.0, 0.0)
-        else:
-            with pytest.raises(CertificateError, match="knots"):
-                additive_bound_down(many, 2, 1.0, 0.0)
+    additive_bound_down(knots_of(1 << 12), 2, 1.0, 0.0)
+
+
+def test_too_many_knots():
+    with pytest.raises(CertificateError, match="knots"):
+        additive_bound_down(knots_of((1 << 12) + 1), 2, 1.0, 0.0)
 
 
 def test_prices_are_equal_by_content():
@@ -233,13 +237,16 @@ def test_the_bound_along_any_course_is_the_least(first):
 
 @pytest.mark.parametrize("size", [2, 3, 8])
 @pytest.mark.parametrize("end", [0.55, 0.7, 0.8, 0.95, 1.2])
-def test_beyond_a_course_that_is_short_neighbours_are_nearer(end, size):
-    for start in (0.1, 0.3, 0.5):
-        for price in (0.5, 2.0, 9.0):
-            inner = min(start, end - start) / 2
-            prices = smooth(price, [0, 1, 2], [0, start, end], [start, inner, 0.05])
-            exact = least_along(prices, size, 0.5, 0.0)
-            assert 0 <= smooth_bound_down(prices, size, 0.5, 0.0) <= exact + 1e-9
+@pytest.mark.parametrize("start", [0.1, 0.3, 0.5])
+def test_beyond_a_course_that_is_short_neighbours_are_nearer(start, end, size):
+    for price in (0.1, 0.5, 2.0, 9.0):
+        inner = min(start, end - start) / 2
+        prices = smooth(price, [0, 1, 2], [0, start, end], [start, inner, 0.05])
+        exact = least_along(prices, size, 0.5, 0.0)
+        found = smooth_bound_down(prices, size, 0.5, 0.0)
+        falls = end**2 + start**2 > 1  # what comes from below does
+        assert (exact * 0.9 if falls else 0) <= found <= exact + 1e-9
+        assert exact > 0.005 or price > 0.1 or not falls
 
 
 def test_delta_costs_the_price_along_a_course_too():
@@ -251,9 +258,39 @@ def test_delta_costs_the_price_along_a_course_too():
     assert smooth_bound_down(replace(one, price=0.0), 3, 1.0, 0.5) == 0
 
 
+def test_all_terms_of_a_series_count_against_the_bound(monkeypatch):
+    from flint import arb, arb_series
+
+    def series(self, r, out, into, at):
+        last = 2 if at.is_exact() else -3
+        return arb_series([7, -1, 0.5, 0, 0, 0, 0, 0, last], prec=9)
+
+    monkeypatch.setattr(_Course, "_series", series)
+    with precision():
+        prices = COURSES[3]
+        course = _Course(Sphere(3), prices, arb(1), arb(1))
+        for half in (Fraction(1, 4), Fraction(1), Fraction(3, 2)):
+            found = course.below(Fraction(0), 2 * half * STEP)
+            assert found == 7 - half - half**2 / 2 - 3 * half**8
+
+
+def test_a_series_that_is_cut_off_proves_nothing(monkeypatch):
+    from flint import arb_series
+
+    whole = Sphere.series
+    for terms in (9, 8):
+        cut = lambda self, u, terms=terms: arb_series(list(whole(self, u)), prec=terms)  # noqa: E731
+        monkeypatch.setattr(Sphere, "series", cut)
+        if terms == 9:
+            assert smooth_bound_down(COURSES[0], 3, 0.4, 0.0) >= 0
+        else:
+            with pytest.raises(CertificateError, match="cut off"):
+                smooth_bound_down(COURSES[0], 3, 0.4, 0.0)
+
+
 def test_the_bound_of_shorter_vectors_serves_longer_ones():
     one = replace(COURSES[0], price=0.75)
-    for part, size in ((2, 2), (2, 5), (3, 3000), (5, MOST_COORDINATES + 7)):
+    for part, size in ((2, 5), (3, 3000), (5, MOST_COORDINATES + 7)):
         found = smooth_bound_down(replace(one, size=part), size, 0.4, 0.01)
         assert found == smooth_bound_down(one, part, 0.4, 0.01) * Fraction(size, part)
     for part, size in ((1, 5), (-1, 5), (6, 5), (2.0, 5), (MOST_COORDINATES + 1, 9999)):
@@ -261,15 +298,23 @@ def test_the_bound_of_shorter_vectors_serves_longer_ones():
             smooth_bound_down(replace(one, size=part), size, 0.4, 0.01)
 
 
-def test_the_least_and_the_largest_courses():
-    good = COURSES[2]
-    steep = replace(good, slopes=good.radii[-1:] * np.array([3, 3]) // 2)  # three times the mean
-    for prices, size in (
-        (good, 2), (good, MOST_COORDINATES), (replace(good, price=1e29), 2), (steep, 2),
-        (replace(good, places=np.array([0, 1 << 61]), radii=np.array([0, 1 << 61]),
-                 slopes=np.array([1, 1])), 2),
-    ):  # fmt: skip
-        assert smooth_bound_down(prices, size, 1.0, 0.0) <= 1 << 44
+GOOD = COURSES[2]
+STEEP = replace(GOOD, slopes=GOOD.radii[-1:] * np.array([3, 3]) // 2)  # three times the mean
+FLAT = replace(
+    GOOD, places=np.array([0, 1 << 61]), radii=np.array([0, 1 << 61]), slopes=np.array([1, 1])
+)
+
+
+@pytest.mark.parametrize(
+    ("prices", "size"),
+    [(GOOD, 2), (GOOD, MOST_COORDINATES), (replace(GOOD, price=1e29), 2), (STEEP, 2), (FLAT, 2)],
+)
+def test_the_largest_courses(prices, size):
+    assert smooth_bound_down(prices, size, 1.0, 0.0) <= 1 << 44
+
+
+def test_courses_that_are_none():
+    good, steep = GOOD, STEEP
     wrong = [
         (good, 1), (good, MOST_COORDINATES + 1),
         (replace(good, price=1e30), 3), (replace(good, price=-5e-324), 3),
@@ -308,7 +353,11 @@ def test_the_least_and_the_largest_courses():
 
 
 def test_the_most_knots_of_a_course():
-    many, more = (np.linspace(0, 2, count) for count in (1 << 10, (1 << 10) + 1))
+    many = np.linspace(0, 2, 1 << 10)
     smooth_bound_down(smooth(0.0, many, many, np.full(len(many), 0.9)), 2, 1.0, 0.0)
+
+
+def test_too_many_knots_of_a_course():
+    more = np.linspace(0, 2, (1 << 10) + 1)
     with pytest.raises(CertificateError, match="knots"):
         smooth_bound_down(smooth(0.0, more, more, np.full(len(more), 0.9)), 2, 1.0, 0.0)

@@ -134,6 +134,23 @@ def test_the_precision_of_others_stays():
     assert ctx.prec == before
 
 
+def test_an_accurate_answer_is_not_computed_again():
+    from flint import arb, ctx
+
+    for bits, times in ((39, 5), (40, 1), (41, 1)):
+        tried = []
+
+        def compute(bits: int = bits, tried: list[int] = tried) -> Any:
+            tried.append(ctx.prec)
+            return arb(1, 2.0 ** (-1 - bits))
+
+        assert compute().rel_accuracy_bits() == bits
+        tried.clear()
+        assert prices._above(compute) >= 1 + 2.0 ** (-1 - bits)
+        assert tried == [128, 256, 512, 1024, 4096][:times]
+    assert prices._above(lambda: arb("inf")) == math.inf
+
+
 def renyi(p: Any, q: Any, order: float) -> float:
     return float(np.log((p**order * q ** (1 - order)).sum()) / (order - 1))
 

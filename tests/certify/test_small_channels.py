@@ -71,6 +71,11 @@ def test_costs_and_caps_by_the_definition():
             chance[x][y] * Fraction(problem.cost[x][y], 5) for x in range(3) for y in range(4)
         )
         assert channel.expected_cost(weights, problem) == expected
+        for wrong in (weights[:, :3], weights[:2]):
+            with pytest.raises(ValueError, match="zip"):
+                channel.expected_cost(wrong, problem)
+        with pytest.raises(ValueError, match="zip"):
+            channel.cap_values(weights[:, :3], problem)
         values = [
             sum(
                 chance[x][y] * Fraction(costs[y], 5)

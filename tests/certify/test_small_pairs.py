@@ -64,6 +64,11 @@ def test_shortfalls_to_the_last_unit(shape, cells):
                 pair.prove_pairs_private(weights, cells, epsilon, found / TOTAL * (1 - 1e-12))
 
 
+def test_what_loses_nothing_has_no_shortfall():
+    for shape in ((1, 1), (2, 3)):
+        assert pair.shortfall(np.zeros(shape, np.int64), 4, 1.0) == 0
+
+
 def test_weights_that_are_no_law():
     good = weights_of(random.Random(1), 3, 4)
     pair.check_pairs(good, 4)

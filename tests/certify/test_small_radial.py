@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -66,14 +67,76 @@ def test_losses_of_staircases_are_sums(law):
             found = float(staircase_loss_up(law, norm, size, power, whole=False))
             # Each coordinate may move by a grid step, of which 1024 make a lattice unit.
             move = size / (law.step * 1024)
-            more = move if power == 1 else 2 * math.sqrt(exact * size) / (law.step * 1024) + move**2
-            assert exact * (1 - 1e-12) <= found <= (exact + more) * (1 + 1e-12)
+            more = (
+                move
+                if power == 1
+                else 2 * math.sqrt(exact * size) / (law.step * 1024) + move**2 / size
+            )
+            assert found == pytest.approx(exact + more, rel=1e-12)
         found = float(staircase_loss_up(law, "linf", 2, power, whole=True))
         halves = [(r - 1) // 2 for r in radii]
         each = [sum(abs(z) ** power for z in range(-t, t + 1)) / (2 * t + 1) for t in halves]
         exact = 2 * sum(p * e for p, e in zip(chances, each, strict=True))
         assert exact <= found * (1 + 1e-12)
         assert found <= exact * (1 + 1e-9 if power == 2 else 1.02)
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_losses_of_boxes_are_those_of_their_sides(power):
+    law = replace(LAWS[0], offsets=(0, 2, 6))
+    alone = [
+        staircase_loss_up(replace(law, offsets=(offset,)), "linf", 1, power, whole=True)
+        for offset in law.offsets
+    ]
+    asked = {"norm": "linf", "size": 3, "power": power, "whole": True}
+    assert staircase_loss_up(law, **asked) == sum(alone)
+    weights = (3.0, 0.5, 1.0)
+    weighed = sum(w * a for w, a in zip((3, Fraction(1, 2), 1), alone, strict=True))
+    assert staircase_loss_up(law, **asked, weights=weights) == weighed
+    same = replace(law, offsets=())
+    each = staircase_loss_up(same, "linf", 1, power, whole=True)
+    assert staircase_loss_up(same, **asked, weights=weights) == each * Fraction(9, 2)
+
+
+def test_the_least_and_the_largest_staircases():
+    small = Staircase(1, 1, 0, np.array([TOTAL - 1]), 1, 1)
+    top = (1 << 40) - 1
+    many = np.ones(1 << 15, np.int64)
+    many[0] = TOTAL // 2
+    for law, size in (
+        (small, 1),
+        (small, MOST_SIZE),
+        (replace(small, again=TOTAL - 1), 1),
+        (replace(small, first=top, step=top, start=1 << 40), 1),
+        (replace(small, offsets=(top,)), 1),
+        (replace(small, weights=many, tail=TOTAL - int(many.sum())), 1),
+    ):
+        prove_staircase(law, size, 1e6)
+    more = np.append(many, 1)
+    for law, size, said in (
+        (replace(small, first=0), 1, "radii"),
+        (replace(small, first=2), 1, "radii"),
+        (replace(small, step=1 << 40), 1, "radii"),
+        (replace(small, start=-1), 1, "radii"),
+        (replace(small, start=(1 << 40) + 1), 1, "radii"),
+        (replace(small, offsets=(0, 0)), 1, "offset for each"),
+        (replace(small, offsets=(0,)), 2, "offset for each"),
+        (replace(small, offsets=(1 << 40,)), 1, "offsets"),
+        (replace(small, offsets=(-1,)), 1, "offsets"),
+        (replace(small, offsets=(1.0,)), 1, "integers"),
+        (replace(small, tail=1.0), 1, "integers"),
+        (replace(small, weights=small.weights[:0]), 1, "too long"),
+        (replace(small, weights=more, tail=TOTAL - int(more.sum())), 1, "too long"),
+        (small, 0, "too long"),
+        (small, MOST_SIZE + 1, "too long"),
+        (replace(small, weights=np.array([TOTAL - 1, 0])), 1, "endless"),
+        (replace(small, weights=np.array([TOTAL]), tail=0), 1, "endless"),
+        (replace(small, again=0), 1, "endless"),
+        (replace(small, again=TOTAL), 1, "endless"),
+        (replace(small, tail=2), 1, "add up"),
+    ):
+        with pytest.raises(CertificateError, match=said):
+            prove_staircase(law, size, 1e6)
 
 
 def test_lengths_of_coordinates():
@@ -277,6 +340,18 @@ def test_every_count_within_a_move_is_rarely_released():
             keys.prove_keys(weights, nothing, threshold=2, move=1, epsilon=40.0, delta=delta)
         with pytest.raises(CertificateError):
             keys.prove_keys(weights, nothing, threshold=2, move=2, epsilon=40.0, delta=0.7)
+
+
+def test_the_largest_move_from_a_key_that_is_not_there_decides():
+    weights = np.full(11, TOTAL // 11)
+    weights[5] += TOTAL - int(weights.sum())
+    asked = {"threshold": 6, "move": 2, "epsilon": 40.0, "delta": 0.2}
+    nothing = keys.below_threshold(weights, 6, keys.rows(weights, 6, 2))
+    keys.prove_keys(weights, nothing, **asked)
+    nothing[2] -= TOTAL // 11  # count 2 is released with 3 / 11, count 1 with 1 / 11
+    for rarely in (nothing, nothing[:1]):
+        with pytest.raises(CertificateError, match="too often"):
+            keys.prove_keys(weights, rarely, **asked)
 
 
 def test_moves_reach_no_further_than_there_are_counts():
