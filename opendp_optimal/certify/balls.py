@@ -16,7 +16,8 @@ __all__ = ["ball", "down", "precision", "up"]
 _BITS = 80
 _SMALLEST = -2000
 """Ends are multiples of this power of 2: a file may ask for one of 2^-(10^9)."""
-_LARGEST = 1 << 16
+_LARGEST = 1 << 17
+"""And below 2 to this, which is beyond all densities of steps."""
 _arithmetic = threading.RLock()
 
 

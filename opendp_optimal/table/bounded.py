@@ -306,8 +306,8 @@ def _check_fields(table: BoundedTable) -> None:
     problem, dual = table.problem, table.dual
     equal = not problem.integer and problem.edges is None
     if table.noise is not None:
-        used = (table.bins, table.cells, table.weights.size)
-        if used != (0, 0, 0):
+        used = (table.bins, table.cells, *table.weights.shape)
+        if used != (0, 0, 0, 0):
             raise CertificateError("a table has both bins and noise that is alike for all")
     elif equal and not (1 <= table.cells <= table.bins):
         raise CertificateError("the sensitivity has more cells than the range, or none")

@@ -166,6 +166,7 @@ def test_the_least_and_the_largest_steps():
         (Steps(STEP, np.array([top - 1, top]), two), 1),
         (Steps(STEP, np.array([1, 2]), two), 1),
         (Steps(STEP, np.array([top]), one), 2048),
+        (Steps(STEP, np.array([1, top]), two), 2048),
         (Steps(STEP, np.array([1]), one), 1),
     ):
         assert 0 <= steps_delta_up(law, size, 1.0) <= 1
