@@ -260,10 +260,12 @@ class SqliteStore:
             if not whole or [*map(identity, self._names)] != self._files:
                 raise self._replaced()
             self._looked = moment
-        noted = self._number(self._noted[:])  # before a look: others go on
+        noted = self._noted[:]  # before a look: others go on, and may be in the middle of a note
+        while not write and noted != (again := self._noted[:]):
+            noted = again
         change.begun = change.generation
         change.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-        return noted
+        return self._number(noted)
 
     def _number(self, noted: bytes) -> int:
         try:

@@ -167,10 +167,31 @@ class Layout:
         row = tuple(total.move for total in self.totals)
         groups = self.person_groups
         assert groups is not None
+        same: dict[str, Any] = {"groups": groups, "pair": self._is_pair, "weights": self._weights}
         if self.rows is None:
-            return Moves(row=row, person=row, rows=groups, groups=groups, pair=self._is_pair)
+            return Moves(row=row, person=row, rows=groups, **same)
         most = tuple(t.move if t.what == "people" else t.move * self.rows for t in self.totals)
-        return Moves(row=row, person=most, rows=self.rows, groups=groups, pair=self._is_pair)
+        return Moves(row=row, person=most, rows=self.rows, **same)
+
+    @property
+    def _weights(self) -> tuple[float, ...]:
+        """What the squared error of each integer counts in all answers, in units of its move.
+
+        A count that is asked for counts as a mean does, on average over all means, in equal noise;
+        the count and the sum that a mean is made of, a twelfth and a quarter of that noise; those
+        of a sum from 0 up, a quarter each.
+        """
+        found = []
+        for at, total in enumerate(self.totals):
+            asked = self.people if total.what == "people" else self.count and total.what == "rows"
+            weight = 1 / 3 if asked else 0.0
+            for number, column in enumerate(self.columns):
+                if total.column == number and total.what in ("sum", "squares"):
+                    weight += 1 / 4
+                elif self.counted_by(number) == at:
+                    weight += (column.mean or column.spread) / 12 + column.total / 4
+            found.append(weight or 1 / 12)
+        return tuple(found)
 
     @property
     def _is_pair(self) -> bool:
