@@ -83,6 +83,25 @@ def test_the_bound_is_the_least_over_all_radii(first):
         assert found >= exact - 4e-3 * max(1, abs(exact))
 
 
+@pytest.mark.parametrize("size", [2, 3, 4, 9])
+def test_densities_over_a_ball_are_all_of_its_densities(size):
+    from flint import arb
+
+    with precision():
+        sphere = Sphere(size)
+        for low, high in ((-0.5, 0.75), (-0.9, -0.2), (0.2, 0.9), (-0.25, 0.0), (0.0, 0.5)):
+            over = sphere.density(arb(low).union(arb(high)))
+            for u in np.linspace(low, high, 21):
+                step = 2.0**-20
+                rise = sphere.below(arb(u + step)) - sphere.below(arb(u - step))
+                assert over.lower() <= rise / (2 * step) * (1 + 1e-9)
+                assert over.upper() >= rise / (2 * step) * (1 - 1e-9)
+            ends = [float(sphere.density(arb(u))) for u in (low, high)]
+            if low * high >= 0:
+                assert float(over.lower()) == pytest.approx(min(ends), rel=1e-6)
+                assert float(over.upper()) == pytest.approx(max(ends), rel=1e-6)
+
+
 SHORT = [0, 0.6, 1, 1.5, 2.2, 2.9, 3.3]
 
 
