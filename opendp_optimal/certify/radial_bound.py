@@ -91,7 +91,7 @@ def additive_bound_down(prices: RadialPrices, size: int, epsilon: float, delta: 
             return _Piece(sphere, terms, ball(low / KNOT), ball(high / KNOT)).below()
 
         # Beyond the last knot nothing is priced, and less and less comes from below.
-        beyond = down(ball(Fraction(knots[-1], KNOT)) ** 2 - sum(event.told for event in events))
+        beyond = below(Fraction(knots[-1]), Fraction(knots[-1]))
         # The worst pieces are halved: where chances end, a slope has no bound.
         found = least_down(below, knots, beyond, _HALVES)
         return found - Fraction(delta) * sum(Fraction(event.price) for event in listed)
@@ -107,8 +107,8 @@ def _check(prices: RadialPrices, size: int) -> None:
         raise CertificateError("a price or the length of vectors is out of range")
     if not 1 <= prices.width <= len(radii) // 2 <= _MOST_KNOTS:
         raise CertificateError("there are too few or too many knots")
-    if not 0 < prices.length <= KNOT:
-        raise CertificateError("neighbours are farther apart than a sensitivity, or not apart")
+    if prices.length > KNOT:
+        raise CertificateError("neighbours are farther apart than a sensitivity")
     if radii[0] != 0 or radii[prices.width] != prices.length or int(radii[-1]) > _LARGEST:
         raise CertificateError("the knots do not begin at 0 and pass the distance of neighbours")
     if np.any(radii[1:] <= radii[:-1]):

@@ -87,7 +87,7 @@ def _check(prices: SmoothPrices, size: int) -> None:
         isinstance(a, np.ndarray)
         and a.dtype == np.int64
         and a.ndim == 1
-        and len(a) == len(arrays[0])
+        and len(a) == len(prices.places)
         for a in arrays
     )
     if type(prices.price) is not float or type(prices.size) is not int or not listed:
@@ -96,7 +96,7 @@ def _check(prices: SmoothPrices, size: int) -> None:
         raise CertificateError("prices are about longer vectors than the noise")
     if not 0 <= prices.price < 1e30 or not 2 <= (prices.size or size) <= MOST_COORDINATES:
         raise CertificateError("a price or the length of vectors is out of range")
-    if not 2 <= len(arrays[0]) <= _MOST_KNOTS:
+    if not 2 <= len(prices.places) <= _MOST_KNOTS:
         raise CertificateError("there are too few or too many knots")
     knots = _knots(prices)
     if knots[0][:2] != (0, 0) or max(*knots[-1], *prices.slopes.tolist()) > _LARGEST:

@@ -105,6 +105,17 @@ def test_densities_over_a_ball_are_all_of_its_densities(size):
 SHORT = [0, 0.6, 1, 1.5, 2.2, 2.9, 3.3]
 
 
+@pytest.mark.parametrize("size", [2, 3, 6])
+@pytest.mark.parametrize("price", [0.5, 2.0, 5.0])
+def test_an_event_that_ends_before_the_other_goes_on_to_cost(price, size):
+    for far in ([0, 1, 1.4, 1.6], [0, 1, 1.7, 2.2, 2.7]):
+        short = radial(price, 1, [0, 0.5, 0.8, 1.1], 0.5)
+        prices = radial(6.0, 1, far, 1.0, short)
+        exact = least(prices, size, 0.7, 0.0)
+        found = float(additive_bound_down(prices, size, 0.7, 0.0))
+        assert exact - 4e-3 * max(1, abs(exact)) <= found <= exact + 1e-9
+
+
 def test_a_price_of_nothing_proves_nothing_and_delta_costs_the_price():
     free = radial(0.0, 2, SHORT)
     assert abs(additive_bound_down(free, 3, 1.0, 0.5)) < 1e-12

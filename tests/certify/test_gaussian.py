@@ -112,6 +112,13 @@ def test_what_is_not_summed_is_bounded():
             assert float(tails[k + reach]) == pytest.approx(float(summed), rel=1e-14)
 
 
+def test_what_is_not_summed_is_bounded_where_weights_fall_slowly():
+    tails, rest = prices._tails(1e-4)
+    reach = len(tails) // 2
+    terms = [math.exp(-1e-4 * k * k) for k in range(reach + 1, reach + 200)]
+    assert sum(terms) <= float(rest) <= 1.5 * sum(terms) + math.exp(-1e-4 * reach**2)
+
+
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 3.0, 20.0])
 def test_prices_under_zcdp(epsilon):
     loss = number(epsilon)

@@ -18,7 +18,7 @@ from tests.certify.small_laws import ONE
 
 def plain_bound(dual, cost, epsilon, delta, support=None, impossible=None):
     """The bound by the formula in the module's words, in fractions."""
-    unit = Fraction(1, 2**dual.scale)
+    unit = Fraction(2) ** -dual.scale
     growth = Fraction(exp_bounds(min(epsilon, 64.0))[1], ONE)
     rows = []
     for m, b, s in zip(
@@ -77,7 +77,7 @@ def random_dual(rng, *, mirrored, order, tails):
         mirrored,
         orders if order else np.zeros((0, 0), np.int64),
         np.array([rng.randrange(1, 9) for _ in range(tails)], np.int64),
-        rng.randrange(0, 6),
+        rng.randrange(-4, 6),
     )
 
 
@@ -131,6 +131,8 @@ def test_prices_out_of_bounds_prove_nothing():
         {"tail": np.array([-1, -1], np.int64)},
         {"tail": np.array([1], np.int64)},
         {"tail": np.array([[1, 1]], np.int64)},
+        *({name: getattr(dual, name).astype(float)} for name in ("shifts", "budget", "slack")),
+        *({name: getattr(dual, name).astype(float)} for name in ("order", "tail")),
         {"shifts": dual.shifts[:, None]},
         {"budget": dual.budget[:, None]},
         {"slack": dual.slack[0]},

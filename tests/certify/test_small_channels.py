@@ -165,6 +165,8 @@ def test_prices_that_prove_nothing():
         channel.prove_bound(dual(caps=(1,)), replace(problem, caps=(), cap=None))
     pure = replace(problem, delta=0.0)
     channel.prove_bound(dual(budget=(0, 0)), pure)  # no budget to pay from, none needed
+    with pytest.raises(CertificateError, match="delta is 0"):
+        channel.prove_bound(dual(budget=(0, 1)), pure)
     for count, largest in ((1, 1 << 58), (2, 1 << 57), (3, 1 << 57), (4, 1 << 56)):
         rows = {"pairs": range(count), "budget": [4 * largest] * count}
         fits = [[largest, 0, 0, 0]] * count

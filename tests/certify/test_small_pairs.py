@@ -69,6 +69,17 @@ def test_what_loses_nothing_has_no_shortfall():
         assert pair.shortfall(np.zeros(shape, np.int64), 4, 1.0) == 0
 
 
+def test_one_unit_too_much_is_not_private(monkeypatch):
+    weights = weights_of(random.Random(1), 2, 2)
+    for units in (0, 1):
+        monkeypatch.setattr(pair, "shortfall", lambda *_, units=units: units)
+        if units == 0:
+            pair.prove_pairs_private(weights, 2, 1.0, 0.0)
+        else:
+            with pytest.raises(CertificateError, match="exceeds delta"):
+                pair.prove_pairs_private(weights, 2, 1.0, 0.0)
+
+
 def test_weights_that_are_no_law():
     good = weights_of(random.Random(1), 3, 4)
     pair.check_pairs(good, 4)

@@ -285,6 +285,11 @@ def test_keys_that_are_not_proved():
     ):  # fmt: skip
         with pytest.raises(CertificateError):
             keys.prove_keys(weights, nothing, **{**asked, **change})
+    for at, value in ((3, -1), (3, nothing[3] + 1), (0, TOTAL - 1)):
+        one = nothing.copy()
+        one[at] = value
+        with pytest.raises(CertificateError, match="within its bounds"):
+            keys.prove_keys(weights, one, **asked)
     for wrong in (
         nothing.tolist(), nothing.astype(float), nothing[None], nothing[:0],
         np.append(nothing, 0), nothing[:1],
