@@ -31,8 +31,8 @@ def best_halves(epsilon: float, runs: Sequence[tuple[float, int]], power: int) -
     :param runs: the weights of coordinates in the loss, and how many have each
     :param power: of the loss: 1 or 2
 
-    >>> best_halves(1.0, [(3.0, 1), (1.0, 9)], 2).round(1).tolist()
-    [0.4, 3.5]
+    >>> best_halves(1.0, [(3.0, 1), (1.0, 9)], 2).round().tolist()
+    [0.0, 3.0]
     """
     near = max(epsilon, _SMOOTH)
     weights, counts = (np.array(part, np.float64) for part in zip(*runs, strict=True))
