@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from opendp_optimal.measure.improve import improve as improve
     from opendp_optimal.measure.joint import joint as joint
     from opendp_optimal.measure.joint import make_joint as make_joint
+    from opendp_optimal.measure.keys import make_optimal_threshold as make_optimal_threshold
+    from opendp_optimal.measure.keys import then_optimal_threshold as then_optimal_threshold
     from opendp_optimal.measure.mean import make_optimal_mean as make_optimal_mean
     from opendp_optimal.measure.mean import make_optimal_means as make_optimal_means
     from opendp_optimal.measure.mean import make_optimal_moments as make_optimal_moments
@@ -57,8 +59,6 @@ if TYPE_CHECKING:
     from opendp_optimal.measure.quantiles import Quantiles as Quantiles
     from opendp_optimal.measure.quantiles import make_optimal_quantiles as make_optimal_quantiles
     from opendp_optimal.measure.quantiles import then_optimal_quantiles as then_optimal_quantiles
-    from opendp_optimal.measure.threshold import make_optimal_threshold as make_optimal_threshold
-    from opendp_optimal.measure.threshold import then_optimal_threshold as then_optimal_threshold
     from opendp_optimal.measure.waiting import Deferred as Deferred
     from opendp_optimal.plugins import load_plugins as load_plugins
     from opendp_optimal.search.bounded import solve_bounded as solve_bounded

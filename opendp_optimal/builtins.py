@@ -16,13 +16,23 @@ MECHANISMS = {
     "optimal_means": "opendp_optimal.measure.mean:make_means",
     "optimal_moments": "opendp_optimal.measure.mean:make_moments",
     "optimal_quantiles": "opendp_optimal.measure.quantiles:make_quantiles",
-    "optimal_threshold": "opendp_optimal.measure.threshold:make_threshold",
+    "optimal_threshold": "opendp_optimal.measure.keys:make_threshold",
     "grid_gaussian": "opendp_optimal.measure.gaussian:make_grid_gaussian",
     "grid_laplace": "opendp_optimal.measure.gaussian:make_grid_laplace",
     "frame_count": "opendp_optimal.measure.frames.aggregates:make_frame_count",
     "frame_sum": "opendp_optimal.measure.frames.aggregates:make_frame_sum",
     "frame_histogram": "opendp_optimal.measure.frames.aggregates:make_frame_histogram",
 }
+LOSSES = {
+    "l1": "opendp_optimal.losses.l1:L1",
+    "l2": "opendp_optimal.losses.l2:L2",
+    "pinball:": "opendp_optimal.losses.pinball:pinball",
+}
+COMMANDS = (
+    *("advise", "budget", "cache", "compare", "demo", "keys"),
+    *("plugins", "show", "solve", "verify", "warm"),
+)
+"""Each is a module of ``cli`` and the command in it."""
 
 
 @hookimpl
@@ -33,24 +43,17 @@ def opendp_optimal_register_mechanisms(register: Callable[..., None]) -> None:
 
 
 @hookimpl
+def opendp_optimal_register_losses(register: Callable[..., None]) -> None:
+    """Add the losses that are known by their names."""
+    for name, place in LOSSES.items():
+        register(late(place), name=name)
+
+
+@hookimpl
 def opendp_optimal_register_commands(register: Callable[[Any], None]) -> None:
     """Add the commands of the core distribution."""
-    from opendp_optimal.cli.advise import advise
-    from opendp_optimal.cli.budget import budget
-    from opendp_optimal.cli.cache import cache
-    from opendp_optimal.cli.compare import compare
-    from opendp_optimal.cli.demo import demo
-    from opendp_optimal.cli.keys import keys
-    from opendp_optimal.cli.plugins import plugins
-    from opendp_optimal.cli.show import show
-    from opendp_optimal.cli.solve import solve
-    from opendp_optimal.cli.verify import verify
-    from opendp_optimal.cli.warm import warm
-
-    for command in (
-        *(advise, budget, cache, compare, demo, keys, plugins, show, solve, verify, warm),
-    ):
-        register(command)
+    for name in COMMANDS:
+        register(late(f"opendp_optimal.cli.{name}:{name}").found)
 
 
 @hookimpl

@@ -173,7 +173,7 @@ def point(name: str, value: Any, dimension: int | None = None) -> NDArray[np.flo
     """
     try:
         place = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} ({value!r}) must be a sequence of numbers") from None
     if place.ndim != 1 or not len(place) or (dimension is not None and len(place) != dimension):
         wanted = "coordinates" if dimension is None else f"{dimension} coordinates"

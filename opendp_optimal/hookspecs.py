@@ -28,7 +28,11 @@ def opendp_optimal_register_mechanisms(register: Callable[..., None]) -> None:
 
 @hookspec
 def opendp_optimal_register_losses(register: Callable[..., None]) -> None:
-    """Add named losses, usable as ``loss="<name>"``: ``register(loss)``."""
+    """Add named losses, usable as ``loss="<name>"``: ``register(loss)`` with a ``Loss``.
+
+    ``register(make, name="<name>")`` adds one that ``make()`` makes when it is asked for, and
+    ``register(make, name="<name>:")`` a family: ``loss="<name>:<text>"`` is ``make("<text>")``.
+    """
 
 
 @hookspec

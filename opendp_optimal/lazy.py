@@ -32,7 +32,8 @@ def lazy_face(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str
         for name in line.names
         if name.name == name.asname
     }
-    public = sorted(homes, key=_rank)
+    # Constants, then classes, then functions.
+    public = sorted(homes, key=lambda name: (not name.isupper(), name[0].islower(), name))
 
     def find(name: str) -> Any:
         if name not in homes:
@@ -43,11 +44,6 @@ def lazy_face(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str
             return import_module(f"{homes[name]}.{name}")
 
     return find, lambda: public, public
-
-
-def _rank(name: str) -> tuple[bool, bool, str]:
-    """Constants, then classes, then functions."""
-    return not name.isupper(), name[0].islower(), name
 
 
 class Late:

@@ -25,9 +25,13 @@ import pluggy
 
 from opendp_optimal import hookspecs
 from opendp_optimal.lazy import Late
+from opendp_optimal.losses import add_loss
 
 OWN = "opendp-optimal"
 PREFIX = hookspecs.PROJECT + "_"
+
+Check = Callable[..., tuple[str, Any]]
+"""Takes what a plugin registers; its name and value, or ``ValueError``."""
 
 logger = logging.getLogger(__name__)
 
@@ -101,9 +105,7 @@ class Plugins:
         """Functions that propose mechanisms to the advisor, by name."""
         return self._collect("candidates", _candidates)
 
-    def _collect(
-        self, kind: str, check: Callable[..., tuple[str, Any]]
-    ) -> Mapping[str, Registered]:
+    def _collect(self, kind: str, check: Check) -> Mapping[str, Registered]:
         accepted: dict[str, Registered] = {}
         hook = f"{PREFIX}register_{kind}"
         for plugin in self.found:
@@ -112,11 +114,7 @@ class Plugins:
         return MappingProxyType(accepted)
 
     def _ask(
-        self,
-        plugin: Plugin,
-        hook: str,
-        check: Callable[..., tuple[str, Any]],
-        taken: Mapping[str, Registered],
+        self, plugin: Plugin, hook: str, check: Check, taken: Mapping[str, Registered]
     ) -> Mapping[str, Registered]:
         """Call one hook of one plugin; all of what it registers is accepted, or nothing."""
         staged: dict[str, Registered] = {}
@@ -139,12 +137,6 @@ class Plugins:
             return {}
         return staged
 
-    def _use(self, added: Registered, use: Callable[[Registered], None]) -> None:
-        try:
-            use(added)
-        except ValueError as error:
-            self._fail(added.distribution, added.name, _words(error))
-
     def _fail(self, distribution: str, entry_point: str, reason: str) -> None:
         failure = Failure(distribution, entry_point, reason)
         self.failures.append(failure)
@@ -165,7 +157,6 @@ def discover(points: Iterable[EntryPoint] | None = None) -> Plugins:
     :returns: the plugins found, with ``failures`` naming the ones that were skipped.
     """
     result = Plugins(make_manager(), ())
-    found = []
     for point in _ordered(entry_points(group=hookspecs.PROJECT) if points is None else points):
         distribution, version = _owner(point)
         try:
@@ -180,8 +171,7 @@ def discover(points: Iterable[EntryPoint] | None = None) -> Plugins:
         except (Exception, SystemExit) as error:
             result._fail(distribution, point.name, _words(error))
         else:
-            found.append(entry)
-    result.found = tuple(found)
+            result.found += (entry,)
     return result
 
 
@@ -194,17 +184,13 @@ def load() -> Plugins:
 
     :returns: the plugins, what they add, and the failures.
     """
-    from opendp_optimal.losses.base import add_loss
-    from opendp_optimal.measure._opendp import enroll
-    from opendp_optimal.table.store import add_directory
-
     result = discover()
-    for mechanism in result.mechanisms.values():
-        result._use(mechanism, lambda added: enroll(added.value, added.name))
-    for loss in result.losses.values():
-        result._use(loss, lambda added: add_loss(added.value))
-    for directory in result.tables.values():
-        result._use(directory, lambda added: add_directory(added.value))
+    for kind in IN_USE:
+        for added in getattr(result, kind).values():
+            try:
+                _use(kind, added.name, added.value)
+            except ValueError as error:
+                result._fail(added.distribution, added.name, _words(error))
     return result
 
 
@@ -212,21 +198,37 @@ load_plugins = load
 
 
 def enrol(plugin: Any) -> None:
-    """Add to the Context API exactly what a plugin's own hook registers.
+    """Put to use exactly what a plugin's own hooks register: mechanisms, losses, tables.
 
     What ``import opendp_optimal`` and ``import opendp_optimal_<plugin>`` do; no other import does.
 
     :param plugin: the module with the hooks.
     """
-    from opendp_optimal.measure._opendp import enroll
+    staged: list[tuple[str, str, Any]] = []
 
-    def register(make: Any, *, name: str | None = None) -> None:
-        name, make = _mechanism(make, name=name)
-        enroll(make, name)
+    def registering(kind: str, check: Check) -> Callable[..., None]:
+        return lambda value, **options: staged.append((kind, *check(value, **options)))
 
-    hook = getattr(plugin, PREFIX + "register_mechanisms", None)
-    if hook is not None:
-        hook(register)
+    for kind, check in IN_USE.items():
+        hook = getattr(plugin, f"{PREFIX}register_{kind}", None)
+        if hook is not None:
+            hook(registering(kind, check))
+    for added in staged:  # all hooks went well
+        _use(*added)
+
+
+def _use(kind: str, name: str, value: Any) -> None:
+    """Put to use what a plugin adds: in the Context API, by its name, among folders of tables."""
+    if kind == "mechanisms":
+        from opendp_optimal.measure._opendp import enroll
+
+        enroll(value, name)
+    elif kind == "losses":
+        add_loss(value, name)
+    else:
+        from opendp_optimal.table.store import add_directory
+
+        add_directory(value)
 
 
 def _ordered(points: Iterable[EntryPoint]) -> list[EntryPoint]:
@@ -275,7 +277,11 @@ def _mechanism(make: Any, *, name: str | None = None) -> tuple[str, Any]:
     return name, make
 
 
-def _loss(loss: Any) -> tuple[str, Any]:
+def _loss(loss: Any, *, name: str | None = None) -> tuple[str, Any]:
+    if name is not None:
+        if not callable(loss) or not name.removesuffix(":").isidentifier():
+            raise ValueError(f"loss ({loss!r}) must be made by a function with a name ({name!r})")
+        return name, loss
     from opendp_optimal.losses.base import Loss
 
     if not isinstance(loss, Loss) or loss.function is None:
@@ -309,3 +315,7 @@ def _command(command: Any) -> tuple[str, Any]:
     if not isinstance(command, click.Command) or not command.name:
         raise ValueError(f"command ({command!r}) must be a click.Command with a name")
     return command.name, command
+
+
+IN_USE: dict[str, Check] = {"mechanisms": _mechanism, "losses": _loss, "tables": _directory}
+"""What is put to use when a plugin is imported; commands and candidates are asked for."""

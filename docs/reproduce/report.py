@@ -201,8 +201,8 @@ def half_width(values: Any, level: float = 0.95) -> float:
 def same(first: Any, second: Any) -> float:
     """The p-value of a paired t-test that two methods are alike; 1 where they never differ."""
     difference = np.asarray(first) - np.asarray(second)
-    if len(difference) < 2 or not np.any(difference != difference[0]):
-        return 1.0 if len(difference) < 2 or difference[0] == 0 else 0.0
+    if len(difference) < 2 or np.ptp(difference) <= 1e-12 * np.abs(difference).max():
+        return 0.0 if len(difference) > 1 and difference.any() else 1.0
     return float(stats.ttest_1samp(difference, 0.0).pvalue)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from opendp_optimal import known
 from opendp_optimal.advisor.request import (
@@ -23,12 +23,13 @@ from opendp_optimal.advisor.request import (
 from opendp_optimal.budget import shares as accounting
 from opendp_optimal.errors import CertificateError, GapWarning, SolverError
 from opendp_optimal.exact.numbers import float_down, float_up
-from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.problem.noise import MIN_EPSILON
 from opendp_optimal.search import noise as engine
 from opendp_optimal.search.sizing import integer_sensitivity
 from opendp_optimal.table import NoiseTable
 
+Made = TypeVar("Made")
 TIGHT = "calibrated exactly: compose() prices them so; OpenDP's own conversion from zCDP says more"
 LONG_STAIRCASE = 2e-3
 """Below this epsilon noise is so long that its table takes seconds; its loss is known without."""
@@ -56,13 +57,10 @@ def _laplace(request: Request) -> Iterator[Candidate]:
     size = int(request.sensitivity) if request.integer else None
     each = accounting.laplace_share(request.epsilon, request.delta, request.releases, size)
     scale = float_up(Fraction(request.sensitivity) / Fraction(each))
-    if request.integer:
-        loss = known.Geometric(each / request.sensitivity).expected_loss(request.loss)
-    else:
-        loss = known.Laplace(each).expected_loss(request.loss, request.sensitivity)
+    law = known.Geometric(each / request.sensitivity) if request.integer else known.Laplace(each)
     yield Candidate(
         name="discrete laplace" if request.integer else "laplace",
-        loss=loss,
+        loss=law.expected_loss(request.loss, 1.0 if request.integer else request.sensitivity),
         make=_opendp("laplace", scale=scale),
         epsilon=each,
         noise=Noise("laplace", scale),
@@ -70,7 +68,7 @@ def _laplace(request: Request) -> Iterator[Candidate]:
 
 
 def _staircase(request: Request) -> Iterator[Proposal]:
-    each = accounting.pure_share(request.epsilon, request.delta, request.releases)
+    each = accounting.epsilon_share(request.epsilon, request.delta, request.releases)
     # Pure tables are made for the two losses whose best staircase is known.
     optimal = request.loss.endless
     shape = request.loss.like
@@ -79,13 +77,13 @@ def _staircase(request: Request) -> Iterator[Proposal]:
     else:
         table = _solved(each, 0.0, shape, request)
         if isinstance(table, str):
-            yield _missing("staircase", table)
+            yield missing("staircase", table)
             return
         loss = _table_loss(table, request)
     yield Candidate(
         name="staircase",
         loss=loss,
-        make=_optimal(request, each, 0.0, parse(shape)),
+        make=optimal_noise(request, each, 0.0, loss_of(shape)),
         epsilon=each,
         note="optimal pure noise" if optimal else "",
     )
@@ -100,20 +98,19 @@ def _staircase_loss(epsilon: float, request: Request) -> float:
     return known.expected_loss("staircase", epsilon, 0.0, loss, unit=unit)
 
 
-def _missing(name: str, reason: str) -> Remark:
+def missing(name: str, reason: str) -> Remark:
+    """Say that a candidate is not there, and why."""
     return Remark(text=f"{name} was not computed: {reason}")
 
 
 def _gaussian(request: Request) -> Candidate:
     epsilon, delta, count = request.epsilon, request.delta, request.releases
     if request.integer:
-        size = int(request.sensitivity)
-        sigma = accounting.discrete_gaussian_scale(epsilon, delta, count, size)
+        sigma = accounting.discrete_gaussian_scale(epsilon, delta, count, int(request.sensitivity))
         loss = known.DiscreteGaussian(sigma).expected_loss(request.loss)
     else:
         sigma = accounting.gaussian_scale(epsilon, delta, count) * request.sensitivity
         loss = known.Gaussian(1.0).expected_loss(request.loss, sigma)
-    exact: Call
     if count == 1:
         exact = exact_gaussian(request.distance, (epsilon, delta))
     elif request.integer:  # by its own name, so that its whole curve is known
@@ -140,7 +137,7 @@ def rho_of(distance: float, sigma: float) -> Fraction:
 def exact_gaussian(d_in: float, d_out: Any, **more: Any) -> Call:
     """The call of :func:`make_exact_gaussian`."""
     place = "opendp_optimal.measure.gaussian:make_exact_gaussian"
-    return Call(place, "opendp_optimal", {"d_in": d_in, "d_out": d_out, **more})
+    return Call(place, {"d_in": d_in, "d_out": d_out, **more})
 
 
 def _concentrated_gaussian(request: Request) -> Iterator[Candidate]:
@@ -177,28 +174,24 @@ def _table(request: Request) -> Iterator[Proposal]:
     loss = request.loss.scaled(1.0 if request.integer else request.sensitivity)
     whole = _solved(request.epsilon, request.delta, loss, request)
     if isinstance(whole, str):
-        yield _missing("optimal table", whole)
+        yield missing("optimal table", whole)
         return
-    best, epsilon, delta = whole, request.epsilon, request.delta
-    if request.releases > 1:
-        epsilon, delta = accounting.share(request.epsilon, request.delta, request.releases)
-        found = _solved(epsilon, delta, loss, request)
-        if isinstance(found, str):
-            yield _missing("optimal table", found)
-            yield from _bound(whole, request)
-            return
-        best = found
-        for growth in FEW_GROWTHS if 2 < request.releases <= accounting.MOST_TIGHT else ():
-            more = _solved(epsilon * growth, delta, loss, request)
-            if isinstance(more, str) or not _fits(more, request):
-                break
-            best = more
-        epsilon = best.epsilon
+    epsilon, delta = accounting.share(request.epsilon, request.delta, request.releases)
+    best = _solved(epsilon, delta, loss, request)  # of a single release it is the same
+    if isinstance(best, str):
+        yield missing("optimal table", best)
+        yield from _bound(whole, request)
+        return
+    for growth in FEW_GROWTHS if 2 < request.releases <= accounting.MOST_TIGHT else ():
+        more = _solved(epsilon * growth, delta, loss, request)
+        if isinstance(more, str) or not _fits(more, request):
+            break
+        best = more
     yield Candidate(
         name="optimal table",
         loss=_table_loss(best, request),
-        make=_optimal(request, epsilon, delta, request.loss),
-        epsilon=epsilon,
+        make=optimal_noise(request, best.epsilon, delta, request.loss),
+        epsilon=best.epsilon,
         delta=delta,
         noise=Noise("table", 1.0 if best.kind == "integer" else request.sensitivity, best),
         note=f"certified within {best.gap:.2%} of the best noise",
@@ -235,10 +228,16 @@ def _solved(epsilon: float, delta: float, loss: str | Loss, request: Request) ->
 def _solved_once(
     epsilon: float, delta: float, loss: str | Loss, whole: int | None, gap: float
 ) -> NoiseTable | str:
+    asked: dict[str, Any] = {"loss": loss, "integer_sensitivity": whole, "gap": gap}
+    return attempted(lambda: engine.solve(epsilon, delta, **asked))
+
+
+def attempted(make: Callable[[], Made]) -> Made | str:
+    """What is made, whatever its gap, or why it cannot be."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GapWarning)
-            return engine.solve(epsilon, delta, loss=loss, integer_sensitivity=whole, gap=gap)
+            return make()
     except (ValueError, ArithmeticError, LookupError, SolverError, CertificateError) as error:
         return str(error) or type(error).__name__
 
@@ -254,23 +253,16 @@ def _fits(table: NoiseTable, request: Request) -> bool:
     return delta <= request.delta
 
 
-def _unit(table: NoiseTable, request: Request) -> float:
-    """What a loss of a table's noise amounts to in the query's units."""
-    if table.kind == "integer":
-        return 1.0
-    power = request.loss.power
-    return float(request.sensitivity**power) if power else 1.0
-
-
 def _table_loss(table: NoiseTable, request: Request) -> float:
-    loss, power = request.loss, request.loss.power
-    if power:
+    """The expected loss of a table's noise in the query's units."""
+    loss = request.loss
+    unit = 1.0 if table.kind == "integer" else request.sensitivity
+    if loss.power:
         # Noise without end is symmetric and knows two losses; pinball losses are half of l1 there.
         exact = table.tail is None
         mean = table.mean_loss(loss) if exact else loss.even * table.mean_loss(loss.like)
-        return mean * _unit(table, request)
+        return mean * float(unit**loss.power)
     if table.tail is None:
-        unit = 1.0 if table.kind == "integer" else request.sensitivity
         return table.mean_loss(loss.scaled(unit))
     if table.kind == "real":
         return _staircase_loss(table.epsilon, request)
@@ -280,16 +272,10 @@ def _table_loss(table: NoiseTable, request: Request) -> float:
 
 
 def _opendp(name: str, **arguments: Any) -> Call:
-    return Call(f"opendp.measurements:make_{name}", "dp.m", arguments)
+    return Call(f"opendp.measurements:make_{name}", arguments)
 
 
-def _optimal(request: Request, epsilon: float, delta: float, loss: Loss) -> Call:
-    return Call(
-        "opendp_optimal.measure.noise:make_optimal_noise",
-        "opendp_optimal",
-        {
-            "d_in": request.distance,
-            "d_out": budget(epsilon, delta),
-            "loss": loss,
-        },
-    )
+def optimal_noise(request: Request, epsilon: float, delta: float, loss: Loss) -> Call:
+    """The call of :func:`make_optimal_noise`."""
+    arguments = {"d_in": request.distance, "d_out": budget(epsilon, delta), "loss": loss}
+    return Call("opendp_optimal.measure.noise:make_optimal_noise", arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -57,7 +57,23 @@ class Advice:
         Compared with the other noise that is added whatever the answer. None for pure privacy, for
         vectors, joint queries and zCDP, and where it does not win up to 4096 releases.
         """
-        return _gaussian_from(self.request)
+        from opendp_optimal.advisor.additive import additive_candidates
+
+        if self.request.delta == 0 or self.request.wide:
+            return None
+
+        def wins(count: int) -> bool:
+            asked = replace(self.request, releases=count, bounds=None, prior=None)
+            found = [c for c in additive_candidates(asked) if isinstance(c, Candidate)]
+            losses = {c.name: c.loss for c in found}
+            return losses["gaussian"] <= min(losses.values())
+
+        high = 1
+        while not wins(high):
+            if high >= MOST_COUNTED:
+                return None
+            high *= 2
+        return bisect_left(range(high), True, lo=high // 2 + 1, key=wins)
 
     def candidate(self, name: str) -> Candidate:
         """Look a candidate up by name.
@@ -117,10 +133,7 @@ class Advice:
                 }
                 for c in self.ranking
             ],
-            "bounds_proved": [
-                {"value": b.value, "additive": b.additive, "note": b.note, "by": b.by}
-                for b in self.bounds
-            ],
+            "bounds_proved": [asdict(bound) for bound in self.bounds],
             "remarks": [r.text for r in self.remarks],
             "failures": list(self.failures),
         }
@@ -257,23 +270,3 @@ def _collect(request: Request, progress: Progress) -> tuple[list[Proposal], list
         else:
             found += [replace(item, by=added.distribution) for item in own]
     return found, failures
-
-
-def _gaussian_from(request: Request) -> int | None:
-    """The smallest count at which the Gaussian is the best additive noise, by bisection."""
-    from opendp_optimal.advisor.additive import additive_candidates
-
-    if request.delta == 0 or request.wide:
-        return None
-
-    def wins(count: int) -> bool:
-        asked = replace(request, releases=count, bounds=None, prior=None)
-        losses = {c.name: c.loss for c in additive_candidates(asked) if isinstance(c, Candidate)}
-        return losses["gaussian"] <= min(losses.values())
-
-    high = 1
-    while not wins(high):
-        if high >= MOST_COUNTED:
-            return None
-        high *= 2
-    return bisect_left(range(high), True, lo=high // 2 + 1, key=wins)

@@ -58,14 +58,8 @@ def _solved(request: Request, epsilon: float, delta: float) -> BoundedTable:
 
 
 def _optimal(request: Request, epsilon: float, delta: float) -> Call:
-    loss = request.loss
-    arguments: dict[str, Any] = {
-        "d_in": request.distance,
-        "d_out": budget(epsilon, delta),
-        "range": request.ends,
-        "loss": loss,
-    }
+    arguments: dict[str, Any] = {"d_in": request.distance, "d_out": budget(epsilon, delta)}
+    arguments |= {"range": request.ends, "loss": request.loss}
     if request.prior is not None:
         arguments["prior"] = request.prior
-    place = "opendp_optimal.measure.bounded:make_optimal_bounded_noise"
-    return Call(place, "opendp_optimal", arguments)
+    return Call("opendp_optimal.measure.bounded:make_optimal_bounded_noise", arguments)

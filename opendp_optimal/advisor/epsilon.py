@@ -11,10 +11,8 @@ from opendp_optimal.checks import finite, positive
 from opendp_optimal.errors import GapWarning
 from opendp_optimal.exact.halving import least
 from opendp_optimal.losses.base import Loss, loss_of
-from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA
+from opendp_optimal.problem.noise import MAX_EPSILON, check_target
 from opendp_optimal.search.noise import solve
-
-__all__ = ["epsilon_for"]
 
 _CLOSE = 1e-3
 _LEAST = 1e-4
@@ -42,9 +40,7 @@ def epsilon_for(
     True
     """
     parsed = loss_of(loss)
-    chance = finite("delta", delta)
-    if chance != 0 and not MIN_DELTA <= chance < 1:
-        raise ValueError(f"delta ({delta!r}) must be 0 or in [{MIN_DELTA:g}, 1)")
+    _, chance = check_target(_LEAST, finite("delta", delta))
     if not parsed.power:
         raise ValueError(f"loss ({parsed.name}) must be l1, l2 or pinball: others do not scale")
     wanted = positive("error", error) / positive("sensitivity", sensitivity) ** parsed.power

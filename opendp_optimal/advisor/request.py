@@ -9,9 +9,9 @@ from typing import Any
 
 from opendp_optimal.checks import finite, positive, whole
 from opendp_optimal.lazy import late
-from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.measure import dp
-from opendp_optimal.problem.noise import MIN_DELTA, MIN_EPSILON, check_target
+from opendp_optimal.problem.noise import MIN_EPSILON, check_target
 from opendp_optimal.table import NoiseTable
 
 MOST_RELEASES = 1_000_000
@@ -46,7 +46,7 @@ class Request:
     sensitivity: float = 1.0
     integer: bool = False
     bounds: tuple[float, float] | None = None
-    loss: Loss = field(default_factory=lambda: parse("l1"))
+    loss: Loss = field(default_factory=lambda: loss_of("l1"))
     prior: tuple[float, ...] | None = None
     releases: int = 1
     gap: float = 1e-3
@@ -59,11 +59,7 @@ class Request:
         """Check arguments at the door."""
         self._check_target()
         for name in ("sensitivity", "gap"):
-            object.__setattr__(self, name, finite(name, getattr(self, name)))
-        if not self.sensitivity > 0:
-            raise ValueError(f"sensitivity ({self.sensitivity}) must be positive")
-        if not self.gap > 0:
-            raise ValueError(f"gap ({self.gap}) must be positive")
+            object.__setattr__(self, name, positive(name, getattr(self, name)))
         if not isinstance(self.integer, bool):
             raise ValueError(f"integer ({self.integer!r}) must be True or False")
         count = whole("releases", self.releases, most=MOST_RELEASES)
@@ -90,8 +86,7 @@ class Request:
         if not MIN_EPSILON**2 <= rho <= MAX_RHO:
             raise ValueError(f"rho ({rho}) must be in [{MIN_EPSILON**2:g}, {MAX_RHO:g}]")
         object.__setattr__(self, "rho", rho)
-        if self.delta != 0 and not MIN_DELTA <= self.delta < 1:
-            raise ValueError(f"delta ({self.delta}) must be 0 or in [{MIN_DELTA:g}, 1)")
+        check_target(MIN_EPSILON, self.delta)
 
     def _check_shape(self) -> None:
         object.__setattr__(self, "queries", whole("queries", self.queries, most=MOST_NUMBERS))
@@ -135,13 +130,11 @@ class Request:
         if self.bounds is None:
             raise ValueError("prior must come with bounds: it weighs the answers within them")
         values = tuple(finite("prior", p) for p in prior)
-        if self.integer:
-            wanted = int(self.bounds[1]) - int(self.bounds[0]) + 1
-            if len(values) != wanted:
-                raise ValueError(
-                    f"prior (of length {len(values)}) must have {wanted} chances, one for each "
-                    "integer within the bounds"
-                )
+        if self.integer and len(values) != self.size:
+            raise ValueError(
+                f"prior (of length {len(values)}) must have {self.size} chances, one for each "
+                "integer within the bounds"
+            )
         if not values or min(values) < 0:
             raise ValueError("prior must not be empty or have negative chances")
         if abs(math.fsum(values) - 1) > _CLOSE:
@@ -173,15 +166,13 @@ class Call:
     """A constructor and its arguments: can be called, and written.
 
     :param place: where the constructor is, ``module:function``
-    :param face: what its module is called in the text
     :param arguments: those after the domain and the metric, by name
 
-    >>> print(Call("opendp.measurements:make_laplace", "dp.m", {"scale": 2.0}))
+    >>> print(Call("opendp.measurements:make_laplace", {"scale": 2.0}))
     dp.m.make_laplace(input_domain, input_metric, scale=2.0)
     """
 
     place: str
-    face: str
     arguments: Mapping[str, Any]
 
     def __call__(self, input_domain: dp.Domain, input_metric: dp.Metric) -> dp.Measurement:
@@ -191,17 +182,18 @@ class Call:
 
     def __str__(self) -> str:
         """The call in words; what has no short text is called by the name of its argument."""
-        texts = {
-            name: value.spelling if isinstance(value, Loss) else _spelt(value)
-            for name, value in self.arguments.items()
-        }
-        given = (f"{name}={name if name == 'prior' else text}" for name, text in texts.items())
+        given = (f"{name}={_spelt(name, value)}" for name, value in self.arguments.items())
+        face = "dp.m" if self.place.startswith("opendp.") else "opendp_optimal"
         function = self.place.partition(":")[2]
-        return f"{self.face}.{function}({', '.join(['input_domain', 'input_metric', *given])})"
+        return f"{face}.{function}({', '.join(['input_domain', 'input_metric', *given])})"
 
 
-def _spelt(value: Any) -> str:
+def _spelt(name: str, value: Any) -> str:
     """The text of an argument; measures of privacy as the calls that make them."""
+    if name == "prior":
+        return name
+    if isinstance(value, Loss):
+        return value.spelling
     if not isinstance(value, dp.Measure):
         return repr(value)
     inner = "dp.zero_concentrated_divergence()"

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from opendp_optimal import known
-from opendp_optimal.advisor.additive import additive_candidates, exact_gaussian
+from opendp_optimal.advisor.additive import (
+    additive_candidates,
+    attempted,
+    exact_gaussian,
+    missing,
+    optimal_noise,
+)
 from opendp_optimal.advisor.request import Call, Candidate, Proposal, Remark, Request, budget
 from opendp_optimal.budget import shares as accounting
-from opendp_optimal.errors import CertificateError, GapWarning, SolverError
 from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.measure import dp
 from opendp_optimal.measure.closed import gaussian_for_delta, gaussian_for_rho, laplace_for_rho
@@ -25,10 +29,8 @@ from opendp_optimal.measure.space import Space
 from opendp_optimal.measure.vector import VectorGuarantee
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_EPSILON
 
-_EXPECTED = (ValueError, ArithmeticError, LookupError, SolverError, CertificateError)
 TABLE = 20
 """So many numbers are worth a posterior."""
-_JOINT = "opendp_optimal.measure.joint:make_joint_coordinates"
 
 
 def wide_candidates(request: Request) -> Iterator[Proposal]:
@@ -59,12 +61,8 @@ def wide_candidates(request: Request) -> Iterator[Proposal]:
 
 def _tried(name: str, make: Callable[[], Candidate]) -> Iterator[Proposal]:
     """A candidate, or why there is none."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", GapWarning)
-            yield make()
-    except _EXPECTED as error:
-        yield Remark(text=f"{name} was not computed: {error}")
+    found = attempted(make)
+    yield missing(name, found) if isinstance(found, str) else found
 
 
 def _space(request: Request) -> Space:
@@ -79,13 +77,13 @@ def _vector(request: Request) -> Iterator[Proposal]:
     space, size, loss = _space(request), request.length or 1, request.loss
     epsilon, delta = accounting.share(request.epsilon, request.delta, request.releases)
     if request.norm == "l1":
-        each = accounting.pure_share(request.epsilon, request.delta, request.releases)
+        each = accounting.epsilon_share(request.epsilon, request.delta, request.releases)
         scale = float_up(Fraction(request.sensitivity) / Fraction(each))
         law = known.Geometric(1 / scale) if request.integer else known.Laplace(1 / scale)
         yield Candidate(
             name="discrete laplace" if request.integer else "laplace",
             loss=size * law.expected_loss(loss),
-            make=Call("opendp.measurements:make_laplace", "dp.m", {"scale": scale}),
+            make=Call("opendp.measurements:make_laplace", {"scale": scale}),
             epsilon=each,
         )
     if request.delta > 0:
@@ -93,12 +91,10 @@ def _vector(request: Request) -> Iterator[Proposal]:
 
     def optimal() -> Candidate:
         best = best_guarantee(space, request.distance, epsilon, delta, loss, request.gap)
-        arguments = {"d_in": request.distance, "d_out": budget(epsilon, delta), "loss": loss}
-        place = "opendp_optimal.measure.noise:make_optimal_noise"
         return Candidate(
             name=_name(best),
             loss=_loss(best, request, size),
-            make=Call(place, "opendp_optimal", arguments),
+            make=optimal_noise(request, epsilon, delta, loss),
             epsilon=epsilon,
             delta=delta,
             note="the best of radial noise, Laplace noise and tables",
@@ -148,7 +144,6 @@ def _concentrated(request: Request) -> Iterator[Proposal]:
     d_in, count = request.distance, request.releases
     rho = float_down(Fraction(request.rho) / count)
     delta = float_down(Fraction(request.delta) / count)
-    d_out = (rho, delta) if delta else rho
     fixed = (rho, 0.0) if delta else rho
     measure = dp.approximate(dp.zero_concentrated_divergence())
 
@@ -177,7 +172,7 @@ def _concentrated(request: Request) -> Iterator[Proposal]:
         return Candidate(
             name=_name(best) if space.vector else "optimal table" if delta else "staircase",
             loss=_loss(best, request, size),
-            make=_of_kind("table", d_in=d_in, d_out=d_out, loss=loss),
+            make=_of_kind("table", d_in=d_in, d_out=budget(rho, delta), loss=loss),
             epsilon=epsilon,
             delta=delta,
             note="its epsilon costs epsilon * tanh(epsilon / 2) under zCDP",
@@ -191,19 +186,7 @@ def _concentrated(request: Request) -> Iterator[Proposal]:
 
 def _of_kind(kind: str, **arguments: Any) -> Call:
     place = "opendp_optimal.measure.noise:make_concentrated_noise"
-    return Call(place, "opendp_optimal", {**arguments, "kind": kind})
-
-
-@dataclass(frozen=True)
-class JointCall(Call):
-    """The call of ``make_joint``; made for the vector of all answers under the linf distance."""
-
-    def __str__(self) -> str:
-        """The call for queries of one input space."""
-        measure = self.arguments.get("output_measure")
-        more = "" if measure is None else ", output_measure=dp.zero_concentrated_divergence()"
-        d_out = self.arguments["d_out"]
-        return f"opendp_optimal.make_joint(transformations, d_in, d_out={d_out!r}{more})"
+    return Call(place, {**arguments, "kind": kind})
 
 
 def _joint(request: Request) -> Candidate:
@@ -213,20 +196,23 @@ def _joint(request: Request) -> Candidate:
     arguments: dict[str, Any] = {"d_in": request.distance}
     if request.rho is None:
         epsilon, delta = accounting.share(request.epsilon, request.delta, request.releases)
-        rho, arguments["d_out"] = None, budget(epsilon, delta)
+        rho, d_out, more = None, budget(epsilon, delta), ""
     else:
         rho = float_down(Fraction(request.rho) / request.releases)
         delta = float_down(Fraction(request.delta) / request.releases)
-        epsilon, arguments["d_out"] = pure_epsilon(rho), budget(rho, delta)
+        epsilon, d_out = pure_epsilon(rho), budget(rho, delta)
+        more = ", output_measure=dp.zero_concentrated_divergence()"
         inner = dp.zero_concentrated_divergence()
         arguments["output_measure"] = dp.approximate(inner) if delta else inner
+    place = "opendp_optimal.measure.joint:make_joint_coordinates"
     weights = [1.0] * request.queries
     best = best_joint(parts, epsilon, delta, request.distance, weights, rho=rho)
     loss = math.fsum(best.expected_losses) / request.queries * request.sensitivity**2
     return Candidate(
         name="joint",
-        loss=loss + (1 / 12 if request.integer else 0.0),  # of rounding to integers
-        make=JointCall(_JOINT, "opendp_optimal", arguments),
+        loss=loss,
+        make=Call(place, {**arguments, "d_out": d_out}),
+        constructor=f"opendp_optimal.make_joint(transformations, d_in, d_out={d_out!r}{more})",
         epsilon=best.epsilon,
         delta=best.delta,
         note=f"all queries at once: {best.chosen}",

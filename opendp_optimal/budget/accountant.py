@@ -22,9 +22,6 @@ from opendp_optimal.budget.theorems import concentrated_delta, gaussian_delta_ab
 from opendp_optimal.exact.halving import least
 from opendp_optimal.exact.numbers import float_down, float_up
 
-__all__ = ["total_curve", "total_delta", "total_epsilon"]
-
-
 DOTS = 256
 """Grid points of a profile up to its designed epsilon."""
 FEW_DOTS = 32
@@ -147,8 +144,9 @@ def _summed(kind: type[Event], rho: float) -> Profile:
 def _alone(counted: Counter[Approximate]) -> Profile | None:
     """The one release there is, if its whole profile is known."""
     ((event, count), *others) = counted.items()
-    known = count == 1 and not others and isinstance(event, Profile) and event.epsilon > 0
-    return event if known and isinstance(event, Profile) else None
+    if others or count > 1 or not isinstance(event, Profile) or event.epsilon == 0:
+        return None
+    return event
 
 
 def _sums(counted: Counter[Approximate]) -> tuple[float, float]:
@@ -192,10 +190,9 @@ def _pessimistic(event: Profile, dots: int = DOTS) -> Losses:
     dots = max(FEW_DOTS, min(dots, WORK // max(1, event.work)))
     step = step_for(epsilon, DOTS)
     last = math.ceil(epsilon / step)
-    chosen = set(np.linspace(0, last, min(dots, last) + 1).round().astype(int).tolist())
+    near = np.linspace(0, last, min(dots, last) + 1).round()
     tail = last * np.geomspace(1.0, 4.0 + 4.0 / max(epsilon, 0.1), dots // BEYOND)
-    chosen |= set(np.ceil(tail).astype(int).tolist())
-    places = np.array(sorted(chosen))
+    places = np.unique(np.concatenate([near, np.ceil(tail)])).astype(int)
     # What the price says holds beside the curve.
     above = np.array([_least(event, float(place * step)) for place in places])
     decay = np.exp(-places[1:] * step)

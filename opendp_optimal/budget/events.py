@@ -11,17 +11,6 @@ from dataclasses import dataclass, field
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table.bounded import BoundedTable
 
-__all__ = [
-    "Approximate",
-    "Concentrated",
-    "Event",
-    "Gaussian",
-    "Joint",
-    "Profile",
-    "Pure",
-    "of_table",
-]
-
 MANY_PAIRS = 8
 """A weight of a bounded table counts so many times: it is compared with many others."""
 
@@ -48,11 +37,6 @@ class Approximate(Event):
             raise ValueError(
                 f"releases: a measurement states the price ({self.epsilon!r}, {self.delta!r})"
             )
-
-
-def Pure(epsilon: float) -> Approximate:  # noqa: N802 (an event like the others)
-    """A release that is epsilon-private, with delta 0."""
-    return Approximate(epsilon, 0.0)
 
 
 @dataclass(frozen=True)

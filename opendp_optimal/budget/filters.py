@@ -19,17 +19,6 @@ from opendp_optimal.checks import fraction, moderate, positive, share
 from opendp_optimal.errors import BudgetError
 from opendp_optimal.exact.halving import largest, least
 
-__all__ = [
-    "ApproxGpFilter",
-    "CgpFilter",
-    "Filter",
-    "GaussianFilter",
-    "GpFilter",
-    "approximate_loss",
-    "gaussian_delta",
-    "simple_loss",
-]
-
 _charging = threading.Lock()
 """Held while a price is compared with what is left and charged."""
 
@@ -63,7 +52,7 @@ class Filter:
     @property
     def remaining(self) -> Fraction:
         """The largest price that would still be let through, exactly."""
-        return self.capacity - self._total
+        return self.capacity - self.total
 
     def accepts(self, price: Any, *, gaussian: bool = False) -> bool:
         """Say whether a mechanism of this price may run; nothing is charged.
@@ -76,7 +65,7 @@ class Filter:
             raise ValueError(
                 "gaussian (False) must be True: this filter prices Gaussian noise only"
             )
-        return self._total + exact <= self.capacity
+        return self.total + exact <= self.capacity
 
     def charge(self, price: Any, *, gaussian: bool = False) -> bool:
         """Charge a price if it fits; say whether it did. Charge first, run the mechanism then.
@@ -100,7 +89,7 @@ class Filter:
         """Show the state."""
         return (
             f"{type(self).__name__}(capacity={float(self.capacity):.6g}, "
-            f"total={float(self._total):.6g})"
+            f"total={float(self.total):.6g})"
         )
 
 
@@ -137,7 +126,26 @@ class CgpFilter(Filter):
         super().__init__(fraction("budget", budget, above=0))
 
 
-class ApproxGpFilter(Filter):
+class _ReachFilter(Filter):
+    """Approximate geo-privacy (budget, delta, reach) from CGP prices."""
+
+    unit = "rho per squared unit of distance"
+
+    def __init__(self, budget: Any, *, delta: Any, reach: Any) -> None:
+        """Work out the capacity."""
+        self.budget = moderate("budget", budget)
+        self.delta = share("delta", delta)
+        if self.delta < 2.0**-1000:  # its inverse is a float
+            raise ValueError(f"delta ({delta!r}) must be at least 2^-1000")
+        self.reach = moderate("reach", reach)
+        super().__init__(Fraction(_largest(self._fits, self.budget / self.reach) * _MARGIN))
+
+    def _fits(self, total: float) -> bool:
+        """Whether prices of such a sum keep the promise."""
+        raise NotImplementedError
+
+
+class ApproxGpFilter(_ReachFilter):
     """Approximate geo-privacy (budget, delta, reach) from CGP prices, by equation (10).
 
     Equation (10) accepts a sum T iff some ``1 < s < 2/delta - 1`` has
@@ -154,21 +162,11 @@ class ApproxGpFilter(Filter):
     True
     """
 
-    unit = "rho per squared unit of distance"
-
-    def __init__(self, budget: Any, *, delta: Any, reach: Any) -> None:
-        """Work out the capacity."""
-        bound = moderate("budget", budget)
-        self.delta, self.reach = _small(delta), moderate("reach", reach)
-        self.budget = bound
-
-        def fits(total: float) -> bool:
-            return approximate_loss(total, delta=self.delta, reach=self.reach) <= bound
-
-        super().__init__(Fraction(_largest(fits, bound / self.reach) * _MARGIN))
+    def _fits(self, total: float) -> bool:
+        return approximate_loss(total, delta=self.delta, reach=self.reach) <= self.budget
 
 
-class GaussianFilter(Filter):
+class GaussianFilter(_ReachFilter):
     """Approximate geo-privacy (budget, delta, reach) when every mechanism is Gaussian.
 
     Gaussian releases of total price T tell two points apart exactly as well as one of variance
@@ -186,19 +184,10 @@ class GaussianFilter(Filter):
     True
     """
 
-    unit = "rho per squared unit of distance"
     gaussian_only = True
 
-    def __init__(self, budget: Any, *, delta: Any, reach: Any) -> None:
-        """Work out the capacity."""
-        bound = moderate("budget", budget)
-        self.delta, self.reach = _small(delta), moderate("reach", reach)
-        self.budget = bound
-
-        def fits(total: float) -> bool:
-            return gaussian_delta(bound, total, distance=self.reach) <= self.delta
-
-        super().__init__(Fraction(_largest(fits, bound / self.reach) * _MARGIN))
+    def _fits(self, total: float) -> bool:
+        return gaussian_delta(self.budget, total, distance=self.reach) <= self.delta
 
 
 def check_filter(name: str, kept: Any, *, pure: bool, distance: float = 1.0) -> None:
@@ -277,14 +266,6 @@ def gaussian_delta(epsilon: float, total: float, *, distance: float) -> float:
     if total <= 0.0 or distance <= 0.0:
         return 0.0
     return known.gaussian_delta(math.sqrt(0.5 / total) / distance, epsilon * distance)
-
-
-def _small(delta: Any) -> float:
-    """Return a probability whose inverse is a float."""
-    result = share("delta", delta)
-    if result < 2.0**-1000:
-        raise ValueError(f"delta ({delta!r}) must be at least 2^-1000")
-    return result
 
 
 def _largest(fits: Callable[[float], bool], guess: float) -> float:

@@ -15,12 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from opendp_optimal import known
-from opendp_optimal.budget.theorems import (
-    DiscreteGaussianDelta,
-    composed_delta,
-    concentrated_delta,
-    gaussian_delta_above,
-)
+from opendp_optimal.budget import theorems
 from opendp_optimal.exact.halving import largest
 from opendp_optimal.exact.numbers import float_down
 
@@ -52,7 +47,7 @@ def epsilon_share(epsilon: float, delta: float, count: int, each_delta: float = 
     :param epsilon: of all together
     :param delta: of all together
     :param count: how many releases
-    :param each_delta: of each
+    :param each_delta: of each; 0 where they are pure
 
     >>> epsilon_share(1.0, 0.0, 3) * 3 <= 1.0 < epsilon_share(1.0, 1e-2, 300) * 300
     True
@@ -64,14 +59,9 @@ def epsilon_share(epsilon: float, delta: float, count: int, each_delta: float = 
         return least
 
     def fits(each: float) -> bool:
-        return composed_delta(epsilon, each, each_delta, count) <= delta
+        return theorems.composed_delta(epsilon, each, each_delta, count) <= delta
 
     return largest(fits, least, epsilon, close=_CLOSE)
-
-
-def pure_share(epsilon: float, delta: float, count: int) -> float:
-    """The epsilon of each of ``count`` pure releases."""
-    return epsilon_share(epsilon, delta, count)
 
 
 @lru_cache(maxsize=4096)
@@ -80,7 +70,7 @@ def laplace_share(epsilon: float, delta: float, count: int, sensitivity: int | N
 
     :param sensitivity: of integer queries, for discrete Laplace noise; None for real ones
     """
-    start = pure_share(epsilon, delta, count)
+    start = epsilon_share(epsilon, delta, count)
     if count == 1 or delta == 0 or count > MOST_TIGHT or (pld := _library()) is None:
         return start
     step = 2.0 ** math.floor(math.log2(epsilon / 2000))
@@ -101,7 +91,7 @@ def laplace_share(epsilon: float, delta: float, count: int, sensitivity: int | N
 def gaussian_scale(epsilon: float, delta: float, count: int) -> float:
     """The standard deviation of each of ``count`` Gaussian releases at sensitivity 1."""
     scale = known.gaussian_sigma(epsilon, delta)
-    while gaussian_delta_above(scale, epsilon) > delta:
+    while theorems.gaussian_delta_above(scale, epsilon) > delta:
         scale *= 1 + 1e-8
     return scale * math.sqrt(count) * (1 + 1e-15)
 
@@ -120,9 +110,10 @@ def discrete_gaussian_scale(epsilon: float, delta: float, count: int, sensitivit
     def fits(inverse: float) -> bool:
         sigma = 1 / inverse
         if count == 1:
-            return DiscreteGaussianDelta(sigma, sensitivity)(epsilon) <= delta
+            return theorems.DiscreteGaussianDelta(sigma, sensitivity)(epsilon) <= delta
         if pld is None:
-            return concentrated_delta(count * (sensitivity / sigma) ** 2 / 2, epsilon) <= delta
+            rho = count * (sensitivity / sigma) ** 2 / 2
+            return theorems.concentrated_delta(rho, epsilon) <= delta
         one = pld.from_discrete_gaussian_mechanism(
             sigma, sensitivity, value_discretization_interval=step
         )
@@ -143,7 +134,7 @@ def concentrated_share(epsilon: float, delta: float, count: int) -> float:
     """
 
     def fits(rho: float) -> bool:
-        return concentrated_delta(rho, epsilon) <= delta
+        return theorems.concentrated_delta(rho, epsilon) <= delta
 
     low = 1e-4 * min(epsilon, epsilon**2)
     if not fits(low):

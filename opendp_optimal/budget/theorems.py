@@ -16,15 +16,6 @@ import numpy as np
 from opendp_optimal.arrays import Floats
 from opendp_optimal.exact.numbers import float_up
 
-__all__ = [
-    "DiscreteGaussianDelta",
-    "composed_delta",
-    "concentrated_delta",
-    "gaussian_delta_above",
-    "laplace_delta",
-]
-
-
 _UNIT = 2.0**-53
 _VANISHED = 2.0**-1000
 """Chances below this part of the largest one are taken for it: smaller floats are imprecise."""

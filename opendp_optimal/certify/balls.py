@@ -11,8 +11,6 @@ from flint import arb, ctx, fmpq
 
 from opendp_optimal.errors import CertificateError
 
-__all__ = ["ball", "down", "precision", "up"]
-
 _BITS = 80
 _SMALLEST = -2000
 """Ends are multiples of this power of 2: a file may ask for one of 2^-(10^9)."""

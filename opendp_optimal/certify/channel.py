@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 
-from opendp_optimal.arrays import Frozen, Integers
-from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.arrays import Integers, Valued
+from opendp_optimal.certify.noise import TOTAL, are_integers, grown
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import BITS, exp_bounds
 from opendp_optimal.problem.channel import ChannelProblem
@@ -29,7 +28,7 @@ _MOST_SCALE = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class ChannelDual(Frozen):
+class ChannelDual(Valued):
     """Prices in units of 2^-scale that prove a lower bound.
 
     ``pairs`` are indices into the problem's pairs; ``slack`` has a row for each of them. The
@@ -43,21 +42,10 @@ class ChannelDual(Frozen):
     scale: int
 
 
-@lru_cache(maxsize=4096)
-def _growth_down(epsilon: float) -> int:
-    return exp_bounds(min(epsilon, LARGEST_EPSILON))[0]
-
-
-@lru_cache(maxsize=4096)
 def _growth_up(epsilon: float) -> int:
     if epsilon > LARGEST_EPSILON:
         raise CertificateError(f"a pair has an epsilon ({epsilon}) above {LARGEST_EPSILON:g}")
     return exp_bounds(epsilon)[1]
-
-
-def _grown(row: list[int], epsilon: float) -> Integers:
-    factor = _growth_down(epsilon)
-    return np.array([min(TOTAL, w * factor >> BITS) for w in row], np.int64)
 
 
 def check_rows(weights: Integers, inputs: int, outputs: int) -> None:
@@ -72,17 +60,15 @@ def check_rows(weights: Integers, inputs: int, outputs: int) -> None:
 
 def shortfall_units(weights: Integers, problem: ChannelProblem) -> Integers:
     """Upper bounds of sum_y [w(y|x) - e^epsilon w(y|x')]+ for every pair."""
-    rows = weights.tolist()
-    grown: dict[tuple[int, float], Integers] = {}
+    bounds: dict[tuple[int, float], Integers] = {}
     out = np.empty(len(problem.pairs), np.int64)
     for r, ((x, z), epsilon) in enumerate(
         zip(problem.pairs.tolist(), problem.low.tolist(), strict=True)
     ):
-        bound = grown.get((z, epsilon))
-        if bound is None:
-            bound = grown[z, epsilon] = _grown(rows[z], epsilon)
-            bound[list(problem.revealing)] = 0
-        out[r] = np.maximum(weights[x] - bound, 0).sum()
+        if (z, epsilon) not in bounds:
+            bounds[z, epsilon] = grown(weights[z], epsilon)
+            bounds[z, epsilon][list(problem.revealing)] = 0
+        out[r] = np.maximum(weights[x] - bounds[z, epsilon], 0).sum()
     return out
 
 
@@ -135,8 +121,8 @@ def prove_bound(dual: ChannelDual, problem: ChannelProblem) -> Fraction:
     """The lower bound that the prices prove, exactly; raises if they are out of bounds."""
     inputs, outputs = problem.inputs, problem.outputs
     count = len(dual.pairs)
-    if any(a.dtype != np.int64 for a in (dual.pairs, dual.budget, dual.slack, dual.caps)):
-        raise CertificateError("prices are not 64-bit integers")
+    if not are_integers(dual.pairs, dual.budget, dual.caps) or not are_integers(dual.slack, ndim=2):
+        raise CertificateError("prices are not lists and tables of 64-bit integers")
     if not -_MOST_SCALE <= dual.scale <= _MOST_SCALE:
         raise CertificateError(f"the scale of the prices ({dual.scale}) is out of bounds")
     if dual.slack.shape != (count, outputs) or len(dual.budget) != count:

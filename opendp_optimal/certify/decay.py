@@ -27,8 +27,6 @@ from opendp_optimal.certify.radial import MOST_SIZE, factor, rounded
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.known.decay import edges, far, mode
 
-__all__ = ["LEAST_GRID", "Decay", "decay_delta_up", "decay_loss_up", "prove_decay"]
-
 _TOLERANCE = 2.0**-40
 """Relative accuracy of integrals; their error is part of what they return."""
 _LOOKS = 16

@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from opendp_optimal.arrays import Integers, Valued
-from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.certify.noise import TOTAL, are_integers, grown
 from opendp_optimal.certify.spike import Spike, spike_ratio, spike_units
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import BITS, exp_bounds
@@ -33,22 +33,18 @@ class PureTail(Valued):
 
 def _right_half(weights: Integers, tail: PureTail, blocks: int) -> list[int]:
     """Probabilities of 0, 1, 2, ... as integers over one denominator, with so many tail blocks."""
-    head = [w * TOTAL**2 * TOTAL ** (blocks - 1) for w in weights[len(weights) // 2 :].tolist()]
-    block = [tail.weight * t for t in tail.weights.tolist()]
-    out = head
+    out = [w * TOTAL ** (blocks + 1) for w in weights[len(weights) // 2 :].tolist()]
     for q in range(blocks):
-        factor = tail.again**q * TOTAL ** (blocks - q)
-        out = out + [v * factor for v in block]
+        factor = tail.weight * tail.again**q * TOTAL ** (blocks - q)
+        out += [t * factor for t in tail.weights.tolist()]
     return out
 
 
 def _check(weights: Integers, tail: PureTail, spike: Spike | None = None) -> None:
     if type(tail.weight) is not int or type(tail.again) is not int:
         raise CertificateError("pure noise is not given by integers")
-    for array in (weights, tail.weights):
-        listed = isinstance(array, np.ndarray) and array.dtype == np.int64 and array.ndim == 1
-        if not listed or len(array) == 0:
-            raise CertificateError("pure noise is not given by lists of 64-bit integers")
+    if not are_integers(weights, tail.weights) or 0 in (len(weights), len(tail.weights)):
+        raise CertificateError("pure noise is not given by lists of 64-bit integers")
     if len(weights) % 2 != 1:
         raise CertificateError("the weights of pure noise have no middle")
     if not np.array_equal(weights, weights[::-1]) or min(tail.weight, tail.again) <= 0:
@@ -119,10 +115,8 @@ def _profile(weights: Integers, tail: PureTail, shift: Fraction, epsilon: float)
     """Shortfalls of the first blocks; what lies beyond counts in full."""
     again = Fraction(tail.again, TOTAL)
     blocks = 1 + max(1, math.ceil(70 / max(1e-9, -math.log2(again))))
-    high, low = [], []
-    for w in weights[len(weights) // 2 :].tolist():
-        high.append(w)
-        low.append(w)
+    high = weights[len(weights) // 2 :].tolist()
+    low = list(high)
     share = Fraction(tail.weight, TOTAL)
     for q in range(blocks):
         factor = share * again**q
@@ -131,11 +125,9 @@ def _profile(weights: Integers, tail: PureTail, shift: Fraction, epsilon: float)
             high.append(math.ceil(exact))
             low.append(math.floor(exact))
     beyond = math.ceil(2 * TOTAL * share * again**blocks)
-    lower, _ = exp_bounds(min(epsilon, 64.0))
-    grown = np.array([min(TOTAL, v * lower >> BITS) for v in low], np.int64)
-    up = np.array(high, np.int64)
+    up, down = np.array(high, np.int64), grown(np.array(low, np.int64), epsilon)
     full_up = np.concatenate([up[:0:-1], up])
-    full_low = np.concatenate([grown[:0:-1], grown])
+    full_low = np.concatenate([down[:0:-1], down])
     n = len(full_up)
 
     def at(m: int) -> int:

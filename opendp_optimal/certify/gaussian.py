@@ -15,14 +15,6 @@ from typing import Any
 
 from opendp_optimal.exact.numbers import float_up
 
-__all__ = [
-    "discrete_gaussian_delta_up",
-    "gaussian_delta_up",
-    "laplace_delta_up",
-    "laplace_rho_up",
-    "pure_rho_up",
-]
-
 _BITS = (128, 256, 512, 1024, 4096)
 _ACCURATE = 40
 """Relative bits that an answer must have, unless more precision does not help."""
@@ -34,18 +26,15 @@ def _above(compute: Any) -> float:
     """The least float that is proved not to be below a number of Arb's."""
     from flint import ctx
 
-    from opendp_optimal.certify.balls import up
+    from opendp_optimal.certify.balls import precision, up
 
-    before = ctx.prec
-    try:
+    with precision():
         for bits in _BITS:
             ctx.prec = bits
             ball = compute()
             if ball.rel_accuracy_bits() >= _ACCURATE:
                 break
         return float_up(up(ball)) if ball.is_finite() else math.inf
-    finally:
-        ctx.prec = before
 
 
 def _exact(value: Fraction | float | int) -> Any:
@@ -110,10 +99,11 @@ def discrete_gaussian_delta_up(rate: float, shift: int, epsilon: float) -> float
 @lru_cache(maxsize=16)
 def _tails(rate: float) -> tuple[list[Any], Any]:
     """Sums of the weights from each k on up to a reach, and a bound on those beyond."""
-    from flint import arb, ctx
+    from flint import arb
 
-    before, ctx.prec = ctx.prec, _BITS[2]
-    try:
+    from opendp_optimal.certify.balls import precision
+
+    with precision(_BITS[2]):
         exact = Fraction(rate)
         reach = math.ceil(math.sqrt(_FORGOTTEN / rate)) + 1
         side = [(-_exact(exact * k * k)).exp() for k in range(reach + 1)]
@@ -125,8 +115,6 @@ def _tails(rate: float) -> tuple[list[Any], Any]:
         # Beyond the reach weights fall faster than a geometric series of this ratio.
         beyond = side[-1] / (1 - (-_exact(exact * (2 * reach + 1))).exp())
         return tails, beyond
-    finally:
-        ctx.prec = before
 
 
 def pure_rho_up(epsilon: float) -> float:

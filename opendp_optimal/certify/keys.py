@@ -26,7 +26,7 @@ from fractions import Fraction
 import numpy as np
 
 from opendp_optimal.arrays import Integers
-from opendp_optimal.certify.noise import TOTAL, grown, prove_private
+from opendp_optimal.certify.noise import TOTAL, are_integers, grown, prove_private
 from opendp_optimal.errors import CertificateError
 
 MOST_COUNTS = 1 << 24
@@ -64,9 +64,8 @@ def prove_keys(
     if type(threshold) is not int or type(move) is not int or threshold < 1 or move < 1:
         raise CertificateError("a threshold or a move is not a number that is at least 1")
     spare = prove_private(weights, 0, move, epsilon, delta)
-    known = isinstance(nothing, np.ndarray) and nothing.dtype == np.int64 and nothing.ndim == 1
     count = rows(weights, threshold, move)
-    if not known or not 1 <= len(nothing) <= count or count > MOST_COUNTS:
+    if not are_integers(nothing) or not 1 <= len(nothing) <= count or count > MOST_COUNTS:
         raise CertificateError("chances to release nothing are not 64-bit integers of right number")
     held = np.zeros(count, np.int64)
     held[: len(nothing)] = nothing

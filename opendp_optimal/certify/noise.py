@@ -21,10 +21,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from opendp_optimal.arrays import Frozen, Integers
+from opendp_optimal.arrays import Integers, Valued
 from opendp_optimal.certify.spike import Spike, spike_units
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import BITS, exp_bounds
@@ -97,10 +98,14 @@ def _one_way(weights: Integers, bound: Integers, first: int, most: int) -> Integ
     return out
 
 
+def are_integers(*arrays: Any, ndim: int = 1) -> bool:
+    """Whether all are arrays of 64-bit integers with so many dimensions."""
+    return all(isinstance(a, np.ndarray) and a.dtype == np.int64 and a.ndim == ndim for a in arrays)
+
+
 def check_integers(weights: Integers) -> None:
     """Raise unless the weights are an odd number of integers."""
-    right = isinstance(weights, np.ndarray) and weights.dtype == np.int64 and weights.ndim == 1
-    if not right or len(weights) % 2 != 1:
+    if not are_integers(weights) or len(weights) % 2 != 1:
         raise CertificateError("weights are not an odd number of 64-bit integers")
 
 
@@ -183,8 +188,8 @@ def prove_shape(weights: Integers, *, symmetric: bool, monotone: bool) -> None:
         raise CertificateError("weights do not fall on each side of 0")
 
 
-@dataclass(frozen=True)
-class DualCertificate(Frozen):
+@dataclass(frozen=True, eq=False)
+class DualCertificate(Valued):
     """Prices in units of 2^-scale that prove a lower bound.
 
     :param cells: lattice cells per unit of sensitivity
@@ -220,19 +225,17 @@ class DualCertificate(Frozen):
 
     def check(self) -> None:
         """Raise unless shapes fit and every price is within its bounds."""
-        arrays = (self.shifts, self.budget, self.slack, self.order, self.tail)
-        if any(not isinstance(a, np.ndarray) or a.dtype != np.int64 for a in arrays):
-            raise CertificateError("prices are not 64-bit integers")
+        listed = are_integers(self.shifts, self.budget, self.tail)
+        if not listed or not are_integers(self.slack, self.order, ndim=2):
+            raise CertificateError("prices are not lists and tables of 64-bit integers")
         if type(self.mirrored) is not bool:
             raise CertificateError(f"mirrored ({self.mirrored}) is neither true nor false")
         if abs(self.scale) > LARGEST_SCALE:
             raise CertificateError(f"the unit of prices, 2^{-self.scale}, is out of range")
         rows = len(self.shifts)
-        ranks = (self.shifts.ndim, self.budget.ndim, self.slack.ndim, self.order.ndim)
         tails = (0, 1 if self.mirrored else 2)  # one price for each end, or one for both
-        if ranks != (1, 1, 2, 2) or self.tail.ndim != 1 or len(self.tail) not in tails:
-            raise CertificateError("prices do not fit each other in shape")
-        if self.slack.shape[0] != rows or len(self.budget) != rows or self.slack.shape[1] % 2 != 1:
+        fitting = len(self.slack) == len(self.budget) == rows and len(self.tail) in tails
+        if not fitting or self.slack.shape[1] % 2 != 1:
             raise CertificateError("prices do not fit each other in shape")
         if rows and (np.abs(self.shifts).min() < 1 or np.abs(self.shifts).max() > self.cells):
             raise CertificateError("a price belongs to a shift beyond the sensitivity")

@@ -27,8 +27,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.arrays import Frozen, Integers
-from opendp_optimal.certify.noise import LARGEST_SCALE, TOTAL, grown
+from opendp_optimal.arrays import Integers, Valued
+from opendp_optimal.certify.noise import LARGEST_SCALE, TOTAL, are_integers, grown
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import BITS, exp_bounds
 from opendp_optimal.losses.pairs import PairCost
@@ -63,7 +63,7 @@ def shortfall(weights: Integers, cells: int, epsilon: float) -> int:
 
 def check_pairs(weights: Integers, cells: int) -> None:
     """Raise unless the weights are whole, not negative, and add up to TOTAL with their images."""
-    right = isinstance(weights, np.ndarray) and weights.dtype == np.int64 and weights.ndim == 2
+    right = are_integers(weights, ndim=2)
     if not right or min(weights.shape) < 1 or 4 * weights.size > MOST_POINTS:
         raise CertificateError("weights of pairs are not rows of 64-bit integers")
     if type(cells) is not int or not (2 <= cells <= 1 << 14 and cells % 2 == 0):
@@ -84,8 +84,8 @@ def prove_pairs_private(weights: Integers, cells: int, epsilon: float, delta: fl
         )
 
 
-@dataclass(frozen=True)
-class PairDual(Frozen):
+@dataclass(frozen=True, eq=False)
+class PairDual(Valued):
     """Prices in units of 2^-scale that prove a lower bound.
 
     Each row stands, at half its price, for itself and its mirror image in j.
@@ -118,9 +118,8 @@ class PairDual(Frozen):
 
     def check(self) -> None:
         """Raise unless shapes fit and every price is within its bounds."""
-        arrays = (self.moves, self.budget, self.slack)
-        if any(not isinstance(a, np.ndarray) or a.dtype != np.int64 for a in arrays):
-            raise CertificateError("prices are not 64-bit integers")
+        if not are_integers(self.budget) or not are_integers(self.moves, self.slack, ndim=2):
+            raise CertificateError("prices are not lists and tables of 64-bit integers")
         numbers = (self.cells, self.reach, self.scale)
         if any(type(number) is not int for number in numbers) or not (
             2 <= self.cells <= 1 << 14
@@ -130,8 +129,6 @@ class PairDual(Frozen):
         ):
             raise CertificateError("a lattice or a unit of prices is out of range")
         rows = len(self.moves)
-        if (self.moves.ndim, self.budget.ndim, self.slack.ndim) != (2, 1, 2):
-            raise CertificateError("prices do not fit each other in shape")
         wide = self.slack.shape[1]
         shapes = self.moves.shape == (rows, 2) and self.slack.shape[0] == len(self.budget) == rows
         if not shapes or wide > MOST_POINTS or wide != len(self.counts) * (2 * self.most + 1):

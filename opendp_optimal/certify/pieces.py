@@ -7,8 +7,6 @@ from fractions import Fraction
 from heapq import heapify, heappush, heapreplace
 from itertools import pairwise
 
-__all__ = ["least_down"]
-
 
 def least_down(
     below: Callable[[Fraction, Fraction], Fraction],

@@ -25,13 +25,13 @@ from flint import arb
 
 from opendp_optimal.arrays import Integers, Valued
 from opendp_optimal.certify.balls import ball, precision, up
-from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.certify.noise import TOTAL, are_integers
 from opendp_optimal.errors import CertificateError
-
-__all__ = ["Staircase", "factor", "prove_staircase", "rounded", "staircase_loss_up"]
 
 MOST_STEPS = 1 << 15
 MOST_SIZE = 1 << 20
+_DIGITS = 64
+"""Binary digits of one over a radius."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +95,7 @@ def _growth(law: Staircase, j: int, sides: Mapping[int, int]) -> arb:
 def _check_staircase(law: Staircase, size: int) -> None:
     numbers = (law.first, law.step, law.start, law.tail, law.again, size)
     array = law.weights
-    listed = isinstance(array, np.ndarray) and array.dtype == np.int64 and array.ndim == 1
-    if any(type(n) is not int for n in (*numbers, *law.offsets)) or not listed:
+    if any(type(n) is not int for n in (*numbers, *law.offsets)) or not are_integers(array):
         raise CertificateError("a staircase is not given by integers")
     if not (0 < law.first <= law.step < 1 << 40 and 0 <= law.start <= 1 << 40):
         raise CertificateError("the radii of a staircase are out of range")
@@ -134,13 +133,14 @@ def staircase_loss_up(
     total = reached = Fraction(0)
     for (offset, weight), count in _sides(law, size, weights).items():
         moment = (first + offset, second + 2 * offset * first + offset**2)[power - 1]
+        if whole:
+            # Uniform on -t..t, t = (radius - 1) / 2: squares are (radius^2 - 1) / 12 on average,
+            # absolute values t (t + 1) / (2 t + 1) = (radius - 1 / radius) / 4.
+            moment -= 1 if power == 2 else _inverse_down(law, offset)
         total += count * Fraction(weight)
         reached += count * Fraction(weight) * moment
     if whole:
-        # Uniform on -t..t, t = (radius - 1) / 2: squares are (radius^2 - 1) / 12 on average.
-        if power == 2:
-            return (reached - total) / 12
-        return reached / 4  # t (t + 1) / (2 t + 1) is below (2 t + 1) / 4
+        return reached / (12 if power == 2 else 4)
     mean = reached / law.step**power / (size + power)
     with precision():
         found = ball(mean) * factor(norm, size, power)
@@ -184,6 +184,16 @@ def _radius_moments(law: Staircase) -> tuple[Fraction, Fraction]:
         Fraction(second, TOTAL)
         + share * (radius**2 + 2 * radius * step * passed + step**2 * squares),
     )
+
+
+def _inverse_down(law: Staircase, offset: int) -> Fraction:
+    """The mean of one over the radius with an offset, from below, in lattice units."""
+    first, listed = law.first + law.start * law.step + offset, law.weights.tolist()
+    radii = range(first, first + len(listed) * law.step, law.step)
+    near = sum((weight << _DIGITS) // radius for weight, radius in zip(listed, radii, strict=True))
+    # Those beyond the list: one over their mean is at most the mean of one over them.
+    farther = first + law.step * (len(listed) + Fraction(law.again, TOTAL - law.again))
+    return Fraction(near, TOTAL << _DIGITS) + Fraction(law.tail, TOTAL) / farther
 
 
 def factor(norm: str, size: int, power: int) -> arb:

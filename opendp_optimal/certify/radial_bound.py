@@ -34,10 +34,9 @@ from flint import arb, arb_poly, arb_series
 
 from opendp_optimal.arrays import Integers, Valued
 from opendp_optimal.certify.balls import ball, down, precision
+from opendp_optimal.certify.noise import are_integers
 from opendp_optimal.certify.pieces import least_down
 from opendp_optimal.errors import CertificateError
-
-__all__ = ["KNOT", "MOST_COORDINATES", "RadialPrices", "Sphere", "additive_bound_down"]
 
 KNOT = 1 << 40
 """Knots are multiples of a sensitivity over this."""
@@ -88,7 +87,7 @@ def additive_bound_down(prices: RadialPrices, size: int, epsilon: float, delta: 
 
         def below(low: Fraction, high: Fraction) -> Fraction:
             terms = [term for event in events for term in event.terms(low)]
-            return _Piece(sphere, terms, ball(low / KNOT), ball(high / KNOT)).below()
+            return _below(sphere, terms, ball(low / KNOT), ball(high / KNOT))
 
         # Beyond the last knot nothing is priced, and less and less comes from below.
         beyond = below(Fraction(knots[-1]), Fraction(knots[-1]))
@@ -99,9 +98,8 @@ def additive_bound_down(prices: RadialPrices, size: int, epsilon: float, delta: 
 
 def _check(prices: RadialPrices, size: int) -> None:
     radii = prices.radii
-    listed = isinstance(radii, np.ndarray) and radii.dtype == np.int64 and radii.ndim == 1
     whole = type(prices.width) is int and type(prices.length) is int
-    if type(prices.price) is not float or not whole or not listed:
+    if type(prices.price) is not float or not whole or not are_integers(radii):
         raise CertificateError("prices are not a float and integers")
     if not 0 <= prices.price < 1e30 or not 2 <= size <= MOST_COORDINATES:
         raise CertificateError("a price or the length of vectors is out of range")
@@ -222,38 +220,30 @@ class _Event:
         return _Line(knots[j] - slope * knots[i], slope, self.length, exact=i == 0)
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """D where all that is priced is along lines, or constant."""
+def _below(sphere: Sphere, terms: list[_Term], low: arb, high: arb) -> Fraction:
+    """A number below D from one radius to another, where all that is priced is along lines."""
+    middle, half = (low + high) / 2, (high - low) / 2
+    value, slope = middle * middle, 2 * low.union(high)
+    for line, sign, cost in terms:
+        if line is None:
+            value += sign * cost
+            continue
+        places, slopes = line.over(low, high)
+        if not abs(places) < 1:
+            return _ends(sphere, terms, low, high)
+        value += sign * cost * sphere.below(sign * line.at(middle))
+        slope += cost * sphere.density(places) * slopes
+    found = value - half * abs(slope)
+    return down(found) if found.is_finite() else _ends(sphere, terms, low, high)
 
-    sphere: Sphere
-    terms: list[_Term]
-    low: arb
-    high: arb
 
-    def below(self) -> Fraction:
-        """A number below D from one radius to the other."""
-        low, high = self.low, self.high
-        middle, half = (low + high) / 2, (high - low) / 2
-        value, slope = middle * middle, 2 * low.union(high)
-        for line, sign, cost in self.terms:
-            if line is None:
-                value += sign * cost
-                continue
-            places, slopes = line.over(low, high)
-            if not abs(places) < 1:
-                return self._ends()
-            value += sign * cost * self.sphere.below(sign * line.at(middle))
-            slope += cost * self.sphere.density(places) * slopes
-        found = value - half * abs(slope)
-        return down(found) if found.is_finite() else self._ends()
-
-    def _ends(self) -> Fraction:
-        worst = self.low * self.low
-        for line, sign, cost in self.terms:
-            chance = arb(1)
-            if line is not None:
-                places, _ = line.over(self.low, self.high)
-                chance = self.sphere.below(sign * places.lower())
-            worst += sign * cost * chance
-        return down(worst)
+def _ends(sphere: Sphere, terms: list[_Term], low: arb, high: arb) -> Fraction:
+    """The same with chances at their worst."""
+    worst = low * low
+    for line, sign, cost in terms:
+        chance = arb(1)
+        if line is not None:
+            places, _ = line.over(low, high)
+            chance = sphere.below(sign * places.lower())
+        worst += sign * cost * chance
+    return down(worst)

@@ -21,16 +21,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-import numpy as np
 from flint import arb, arb_poly, arb_series
 
 from opendp_optimal.arrays import Integers, Valued
 from opendp_optimal.certify.balls import ball, down, precision
+from opendp_optimal.certify.noise import are_integers
 from opendp_optimal.certify.pieces import least_down
 from opendp_optimal.certify.radial_bound import KNOT, MOST_COORDINATES, Sphere
 from opendp_optimal.errors import CertificateError
-
-__all__ = ["STEP", "SmoothPrices", "smooth_bound_down"]
 
 STEP = 1 << 30
 """Places of knots are multiples of a step of T over this."""
@@ -83,13 +81,7 @@ def smooth_bound_down(prices: SmoothPrices, size: int, epsilon: float, delta: fl
 
 def _check(prices: SmoothPrices, size: int) -> None:
     arrays = (prices.places, prices.radii, prices.slopes)
-    listed = all(
-        isinstance(a, np.ndarray)
-        and a.dtype == np.int64
-        and a.ndim == 1
-        and len(a) == len(prices.places)
-        for a in arrays
-    )
+    listed = are_integers(*arrays) and len({len(array) for array in arrays}) == 1
     if type(prices.price) is not float or type(prices.size) is not int or not listed:
         raise CertificateError("prices are not a float and integers")
     if not 0 <= prices.size <= size:

@@ -24,11 +24,9 @@ from flint import arb
 
 from opendp_optimal.arrays import Integers, Valued
 from opendp_optimal.certify.balls import ball, down, precision, up
-from opendp_optimal.certify.noise import TOTAL
+from opendp_optimal.certify.noise import TOTAL, are_integers
 from opendp_optimal.certify.radial import UNIT_STEPS, factor, rounded
 from opendp_optimal.errors import CertificateError
-
-__all__ = ["MOST_BALLS", "Steps", "prove_steps", "steps_delta_up", "steps_loss_up"]
 
 MOST_BALLS = 256
 _MOST_SIZE = 1 << 11
@@ -56,10 +54,8 @@ def prove_steps(law: Steps, size: int, epsilon: float, delta: float) -> None:
 
 
 def _check_steps(law: Steps, size: int) -> None:
-    arrays = law.radii, law.weights
-    if any(type(n) is not int for n in (law.step, size)) or not all(
-        isinstance(a, np.ndarray) and a.dtype == np.int64 and a.ndim == 1 for a in arrays
-    ):
+    whole = type(law.step) is int and type(size) is int
+    if not whole or not are_integers(law.radii, law.weights):
         raise CertificateError("steps are not given by integers")
     if not (1 <= len(law.radii) == len(law.weights) <= MOST_BALLS):
         raise CertificateError("there are too few or too many steps")

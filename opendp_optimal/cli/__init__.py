@@ -12,9 +12,8 @@ from collections.abc import Sequence
 
 import click
 
+from opendp_optimal import plugins as registry
 from opendp_optimal.cli.terminal import DONE, FAILED, INTERRUPTED, USAGE, note
-
-__all__ = ["command_line", "main"]
 
 
 class Commands(click.Group):
@@ -22,15 +21,11 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
-        from opendp_optimal import plugins
-
-        return sorted(plugins.load().commands)
+        return sorted(registry.load().commands)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command by name."""
-        from opendp_optimal import plugins
-
-        found = plugins.load().commands.get(cmd_name)
+        found = registry.load().commands.get(cmd_name)
         return found.value if found else None
 
 
@@ -54,10 +49,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    arguments = None if argv is None else list(argv)
     try:
-        code = command_line.main(arguments, prog_name="opendp-optimal", standalone_mode=False)
-    except click.Abort:
+        code = command_line.main(argv, prog_name="opendp-optimal", standalone_mode=False)
+    except (click.Abort, KeyboardInterrupt):
         note("interrupted")
         return INTERRUPTED
     except click.ClickException as error:
@@ -66,9 +60,6 @@ def run(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         note(f"error: {error}")
         return USAGE
-    except KeyboardInterrupt:
-        note("interrupted")
-        return INTERRUPTED
     except BrokenPipeError:
         # The reader has gone (as in `| head`): nothing more to say, nor to flush.
         sys.stdout = None

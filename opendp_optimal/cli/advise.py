@@ -8,22 +8,8 @@ from typing import Any
 import click
 
 from opendp_optimal.advisor.advice import Advice
-from opendp_optimal.cli.plots import COLOURS, draw_bars, new_figure, save_figure
-from opendp_optimal.cli.terminal import (
-    FAILED,
-    count_option,
-    figure,
-    figure_down,
-    json_option,
-    listed,
-    loss_option,
-    norm_option,
-    note,
-    plot_option,
-    print_json,
-    print_table,
-    working,
-)
+from opendp_optimal.cli import terminal
+from opendp_optimal.cli.plots import COLOURS, draw_bars, new_figure, save_told
 
 
 @click.command()
@@ -32,18 +18,20 @@ from opendp_optimal.cli.terminal import (
 @click.option("--sensitivity", type=float, default=1.0, show_default=True, help="Of the query.")
 @click.option("--integer", is_flag=True, help="The query answers integers.")
 @click.option("--bounds", type=(float, float), help="Smallest and largest answer.")
-@loss_option
+@terminal.loss_option
 @click.option("--prior", help="Chances of the answers within the bounds, separated by commas.")
-@count_option("--releases", "How many such releases share the budget.")
+@terminal.count_option("--releases", "How many such releases share the budget.")
 @click.option(
     "--gap", default=1e-3, show_default=True, help="Largest acceptable gap of optimised tables."
 )
 @click.option("--rho", type=float, help="Under zCDP; then the only argument is DELTA.")
 @click.option("--size", type=click.IntRange(1), help="Length of vectors.")
-@norm_option("In which the sensitivity of vectors is measured.")
-@count_option("--queries", "How many such queries are asked together, with noise for all of them.")
-@plot_option
-@json_option
+@terminal.norm_option("In which the sensitivity of vectors is measured.")
+@terminal.count_option(
+    "--queries", "How many such queries are asked together, with noise for all of them."
+)
+@terminal.plot_option
+@terminal.json_option
 def advise(
     epsilon: float | None,
     delta: float | None,
@@ -63,27 +51,26 @@ def advise(
 
     if rho is not None and delta is None:
         epsilon, delta = None, epsilon
-    with working("comparing mechanisms"):
+    with terminal.working("comparing mechanisms"):
         advice = ask(
             epsilon,
             0.0 if delta is None else delta,
-            prior=None if prior is None else listed(prior, "prior"),
+            prior=None if prior is None else terminal.listed(prior, "prior"),
             rho=rho,
             **asked,
         )
         plain = advice.as_dict()
     if as_json:
-        print_json(plain)
+        terminal.print_json(plain)
     else:
         _print(advice)
     if plot is not None:
         _draw(advice, plot)
-        note(f"saved {plot}")
     for remark in advice.remarks:
-        note(remark.text)
+        terminal.note(remark.text)
     for failure in advice.failures:
-        note(f"failed: {failure}")
-    return FAILED if advice.failures else 0
+        terminal.note(f"failed: {failure}")
+    return terminal.FAILED if advice.failures else 0
 
 
 def _print(advice: Advice) -> None:
@@ -95,16 +82,16 @@ def _print(advice: Advice) -> None:
     )
     shape += "" if request.queries == 1 else f" to {request.queries} queries asked together"
     within = "" if request.bounds is None else f" in {request.bounds[0]:g}..{request.bounds[1]:g}"
-    print_table(
+    terminal.print_table(
         ["mechanism", "expected loss", "/ best", "epsilon of each", "delta of each", "from"],
         [
             (
                 c.name,
-                figure(c.loss),
+                terminal.figure(c.loss),
                 f"{c.loss / best.loss:.4f}" if best.loss > 0 else "-",
-                (figure(c.epsilon, 4) if math.isfinite(c.epsilon) else "-")
+                (terminal.figure(c.epsilon, 4) if math.isfinite(c.epsilon) else "-")
                 + (" in total" if c.together else ""),
-                figure(c.delta, 3) + (" in total" if c.together else ""),
+                terminal.figure(c.delta, 3) + (" in total" if c.together else ""),
                 c.by,
             )
             for c in advice.ranking
@@ -116,7 +103,7 @@ def _print(advice: Advice) -> None:
         ),
     )
     for bound in advice.bounds:
-        click.echo(f"no loss below {figure_down(bound.value)}: {bound.note}")
+        click.echo(f"no loss below {terminal.figure_down(bound.value)}: {bound.note}")
     click.echo(f"use {best.name}:")
     click.echo(f"  {best.constructor}")
     if best.note:
@@ -139,4 +126,4 @@ def _draw(advice: Advice, path: str) -> None:
     if advice.lower is not None:
         axes[0].axvline(advice.lower, color="black", linestyle="--", linewidth=1.2)
         axes[0].set_title("dashed: nothing is below", loc="left", fontsize="small")
-    save_figure(picture, path)
+    save_told(picture, path)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from opendp_optimal.cli.terminal import figure_down, json_option, note, print_json, print_table
+from opendp_optimal.cli.terminal import json_option, note, print_json, print_table, shown
 from opendp_optimal.table import store as tables
+
+COLUMNS = ("epsilon", "delta", "loss", "integer_sensitivity", "upper", "lower")
 
 
 @click.group()
@@ -23,8 +23,7 @@ def path(as_json: bool) -> None:
     if as_json:
         print_json(folders)
     else:
-        for folder in folders:
-            click.echo(folder)
+        click.echo("\n".join(folders))
 
 
 @cache.command(name="list")
@@ -47,16 +46,7 @@ def list_(everything: bool, as_json: bool) -> None:
         return
     print_table(
         ["file", "epsilon", "delta", "loss", "integer", "upper", "lower"],
-        [
-            (
-                entry["file"],
-                *(_show(entry.get(key)) for key in ("epsilon", "delta", "loss")),
-                _show(entry.get("integer_sensitivity")),
-                _show(entry.get("upper")),
-                figure_down(entry["lower"]) if "lower" in entry else "-",
-            )
-            for entry in entries
-        ],
+        [(entry["file"], *(shown(key, entry.get(key)) for key in COLUMNS)) for entry in entries],
     )
 
 
@@ -67,9 +57,3 @@ def clear(yes: bool) -> None:
     if not yes:
         click.confirm(f"Remove all tables in {tables.cache_directory()}?", abort=True, err=True)
     note(f"removed {tables.clear()} tables")
-
-
-def _show(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any
 
 import click
 
 import opendp_optimal
 from opendp_optimal import known
-from opendp_optimal.cli.plots import draw_bars, new_figure, save_figure
+from opendp_optimal.cli.plots import draw_bars, new_figure, save_told
 from opendp_optimal.cli.solve import noted
 from opendp_optimal.cli.terminal import (
     figure,
     figure_down,
     gap_option,
     json_option,
-    note,
     plot_option,
     print_json,
     print_table,
     target,
 )
 
-Loss = Literal["l1", "l2"]
-LOSSES: tuple[Loss, Loss] = ("l1", "l2")
+LOSSES = ("l1", "l2")
 CALLED = {
     "laplace": "laplace",
     "analytic_gaussian": "gaussian",
@@ -66,12 +64,11 @@ def compare(
             title=f"epsilon {epsilon:g}, delta {delta:g}, sensitivity 1",
         )
     if plot is not None:
-        finite = [row for row in rows if row["l1"] is not None and row["kind"] != "bound"]
+        finite = [row for row in rows if math.isfinite(row["l1"]) and row["kind"] != "bound"]
         picture, axes = new_figure(9.0, 3.6, columns=2)
-        for axis, loss, label in zip(axes, ("l1", "l2"), ("E|noise|", "E noise²"), strict=True):
+        for axis, loss, label in zip(axes, LOSSES, ("E|noise|", "E noise²"), strict=True):
             draw_bars(axis, [r["mechanism"] for r in finite], [r[loss] for r in finite], label)
-        save_figure(picture, plot)
-        note(f"saved {plot}")
+        save_told(picture, plot)
     return 0
 
 
@@ -92,27 +89,19 @@ def losses(epsilon: float, delta: float, integer: bool, gap: float) -> list[dict
 
 
 def _row(
-    name: str, kind: str, values: dict[Loss, float], optimum: dict[Loss, float]
+    name: str, kind: str, values: dict[str, float], optimum: dict[str, float]
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"mechanism": name, "kind": kind}
     for loss, value in values.items():
-        finite = math.isfinite(value)
-        row[loss] = value if finite else None
-        row[f"{loss}_ratio"] = value / optimum[loss] if finite else None
+        row |= {loss: value, f"{loss}_ratio": value / optimum[loss]}
     return row
 
 
-def _cells(row: dict[str, Any], optimum: dict[str, Any], loss: Loss) -> tuple[str, str]:
+def _cells(row: dict[str, Any], optimum: dict[str, Any], loss: str) -> tuple[str, str]:
     """A loss and its ratio to the optimum, in words; only the bound is below the optimum."""
     value, ratio = row[loss], row[f"{loss}_ratio"]
+    if not math.isfinite(value):
+        return "-", "-"
     if row["kind"] == "bound":
-        return _number(value, down=True), _number(ratio, 4)
-    if value is not None:
-        value, ratio = max(value, optimum[loss]), max(ratio, 1.0)
-    return _number(value), _number(ratio, 4)
-
-
-def _number(value: float | None, digits: int = 6, *, down: bool = False) -> str:
-    if value is None:
-        return "-"
-    return figure_down(value, digits) if down else figure(value, digits)
+        return figure_down(value), figure(ratio, 4)
+    return figure(max(value, optimum[loss])), figure(max(ratio, 1.0), 4)

@@ -15,21 +15,13 @@ import click
 import numpy as np
 
 from opendp_optimal.budget.ledger import Ledger, open_ledger
-from opendp_optimal.cli.plots import (
-    draw_bars,
-    draw_shapes,
-    new_figure,
-    rivals,
-    save_figure,
-    shape_of,
-)
+from opendp_optimal.cli.plots import draw_bars, draw_shapes, new_figure, rivals, save_told, shape_of
 from opendp_optimal.cli.solve import noted
 from opendp_optimal.cli.terminal import (
     count_option,
     figure,
     figure_down,
     json_option,
-    note,
     plot_option,
     print_json,
     print_table,
@@ -84,31 +76,25 @@ def questions() -> list[Question]:
     ]
 
 
-@dataclass(frozen=True)
-class Noise:
-    """A measurement for a question, and the mean absolute error it should have."""
-
-    measurement: dp.Measurement
-    expected: float
-
-
-def noises(question: Question, epsilon: float, delta: float, loss: str) -> dict[str, Noise]:
-    """Return the three measurements: only the last step differs."""
+def noises(
+    question: Question, epsilon: float, delta: float, loss: str
+) -> dict[str, tuple[dp.Measurement, float]]:
+    """Return three measurements, of which only the last step differs, and their mean errors."""
     chain, sensitivity = question.chain, question.chain.map(1)
     whole = isinstance(sensitivity, int)
     sigma = gaussian_sigma(epsilon, delta) * sensitivity
     optimal = make_optimal_noise(*chain.output_space, sensitivity, (epsilon, delta), loss=loss)
     unit = 1.0 if optimal.table.kind == "integer" else float(sensitivity)
     return {
-        "laplace": Noise(
+        "laplace": (
             chain >> dp.m.then_laplace(scale=sensitivity / epsilon),
             sensitivity * expected_loss("discrete_laplace" if whole else "laplace", epsilon, delta),
         ),
-        "gaussian": Noise(
+        "gaussian": (
             (question.euclidean or chain) >> dp.m.then_gaussian(scale=sigma),
             sigma * math.sqrt(2 / math.pi),
         ),
-        "optimal": Noise(chain >> optimal, unit * optimal.table.mean_loss("l1")),
+        "optimal": (chain >> optimal, unit * optimal.table.mean_loss("l1")),
     }
 
 
@@ -186,11 +172,10 @@ def average(epsilon: float, delta: float, repeats: int) -> dict[str, float]:
     The root of the mean squared error of both, for the same price.
     """
     incomes, _ = people()
-    floats = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
-    clamped = floats >> dp.t.then_clamp((0.0, 100.0)) >> dp.t.then_sum()
-    total = clamped >> dp.m.then_laplace(scale=2 * clamped.map(1) / epsilon)
-    count = floats >> dp.t.then_count() >> dp.m.then_laplace(scale=2 / epsilon)
-    together = make_optimal_mean(*floats, (0.0, 100.0), 1, (epsilon, delta))
+    chains = (question.chain for question in questions()[:2])
+    count, total = (c >> dp.m.then_laplace(scale=2 * c.map(1) / epsilon) for c in chains)
+    space = count.input_domain, count.input_metric
+    together = make_optimal_mean(*space, (0.0, 100.0), 1, (epsilon, delta))
     truth = float(np.minimum(incomes, 100.0).mean())
     answers = {
         "divided": [total(incomes) / max(1, count(incomes)) for _ in range(repeats)],
@@ -217,13 +202,11 @@ def demo(
     table = noted(solve, epsilon=epsilon, delta=delta, loss=loss)
     rows: list[dict[str, Any]] = []
     for question in questions():
-        measurements = noises(question, epsilon, delta, loss)
         row: dict[str, Any] = {"query": question.name, "true": question.chain(question.data)}
-        for name in NAMES:
-            noise = measurements[name]
-            row[name] = noise.measurement(question.data)
-            row[f"{name}_error"] = error(noise.measurement, question, repeats)
-            row[f"{name}_expected"] = noise.expected
+        for name, (noise, expected) in noises(question, epsilon, delta, loss).items():
+            row[name] = noise(question.data)
+            row[f"{name}_error"] = error(noise, question, repeats)
+            row[f"{name}_expected"] = expected
         rows.append(row)
     ledger = spend(epsilon, delta)
     mean = average(epsilon, delta, repeats)
@@ -275,8 +258,7 @@ def demo(
         total = rows[1]
         draw_bars(right, NAMES, [total[f"{n}_error"] for n in NAMES], "mean absolute error")
         right.set_title(total["query"], loc="left")
-        save_figure(picture, plot)
-        note(f"saved {plot}")
+        save_told(picture, plot)
 
 
 def _error(row: dict[str, Any], name: str) -> str:

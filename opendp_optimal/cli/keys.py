@@ -7,12 +7,11 @@ from typing import Any
 import click
 import numpy as np
 
-from opendp_optimal.cli.plots import COLOURS, new_figure, save_figure
+from opendp_optimal.cli.plots import COLOURS, new_figure, save_told
 from opendp_optimal.cli.terminal import (
     count_option,
     figure,
     json_option,
-    note,
     plot_option,
     print_json,
     print_table,
@@ -36,7 +35,7 @@ def keys(
     Beside it stand the best chance that any mechanism has with the epsilon and delta of one key,
     and the expected absolute error, where a key that is not released counts as 0.
     """
-    from opendp_optimal.measure.threshold import design_keys
+    from opendp_optimal.measure.keys import design_keys
 
     design = design_keys((keys, keys * move, move), epsilon, delta)
     table = design.table
@@ -86,5 +85,4 @@ def keys(
         axes[0].set_xlabel("count of a key")
         axes[0].set_ylabel("chance of release")
         axes[0].legend(frameon=False)
-        save_figure(picture, plot)
-        note(f"saved {plot}")
+        save_told(picture, plot)

@@ -14,6 +14,7 @@ import numpy as np
 from opendp_optimal.arrays import Floats
 from opendp_optimal.certify.decay import Decay
 from opendp_optimal.certify.pair import unfolded
+from opendp_optimal.cli.terminal import note
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table.pair import PairTable
 from opendp_optimal.table.radial import RadialTable
@@ -154,6 +155,12 @@ def new_figure(
 def save_figure(figure: Any, path: str) -> None:
     """Save a figure; the ending of the path chooses the format."""
     figure.savefig(path, dpi=150)
+
+
+def save_told(figure: Any, path: str) -> None:
+    """Save a figure and say so on stderr."""
+    save_figure(figure, path)
+    note(f"saved {path}")
 
 
 def draw_shapes(axis: Any, shapes: Sequence[Shape]) -> None:

@@ -9,6 +9,8 @@ import click
 from opendp_optimal import plugins as registry
 from opendp_optimal.cli.terminal import FAILED, json_option, note, print_json
 
+KINDS = ("mechanisms", "losses", "tables", "commands", "candidates")
+
 
 @click.command()
 @json_option
@@ -18,22 +20,16 @@ def plugins(as_json: bool) -> int:
     Exits with 1 if a plugin was skipped.
     """
     found = registry.load()
-    kinds = {
-        "mechanisms": found.mechanisms,
-        "losses": found.losses,
-        "tables": found.tables,
-        "commands": found.commands,
-    }
     rows = []
     for plugin in found.found:
         added = {
             kind: sorted(
                 item.name
-                for item in items.values()
+                for item in getattr(found, kind).values()
                 if item.distribution == plugin.distribution
                 and f"opendp_optimal_register_{kind}" in plugin.hooks
             )
-            for kind, items in kinds.items()
+            for kind in KINDS
         }
         rows.append((plugin, {kind: names for kind, names in added.items() if names}))
     if as_json:

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 import opendp_optimal
 from opendp_optimal.arrays import Floats
+from opendp_optimal.cli import terminal
 from opendp_optimal.cli.plots import (
     COLOURS,
     Shape,
@@ -22,23 +23,10 @@ from opendp_optimal.cli.plots import (
     pair_shapes,
     radial_shape,
     rivals,
-    save_figure,
+    save_told,
     shape_of,
 )
 from opendp_optimal.cli.solve import find_kind, noted, verdict
-from opendp_optimal.cli.terminal import (
-    figure,
-    figure_down,
-    gap_option,
-    integer_option,
-    json_option,
-    kind_options,
-    loss_option,
-    note,
-    plot_option,
-    print_json,
-    target,
-)
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table.base import Table
 from opendp_optimal.table.bounded import BoundedTable
@@ -51,10 +39,10 @@ MOST_ANSWERS = 9
 
 
 @click.command()
-@target
-@loss_option
-@integer_option
-@gap_option
+@terminal.target
+@terminal.loss_option
+@terminal.integer_option
+@terminal.gap_option
 @click.option(
     "--range",
     "ends",
@@ -65,9 +53,9 @@ MOST_ANSWERS = 9
 @click.option("--sensitivity", type=float, help="How far neighbours are apart; with --range.")
 @click.option("--bins", type=click.IntRange(min=1), help="Equal bins; with --range.")
 @click.option("--cap", type=float, help="Bound the loss at every answer; with --range.")
-@kind_options
-@plot_option
-@json_option
+@terminal.kind_options
+@terminal.plot_option
+@terminal.json_option
 def show(
     integer_sensitivity: int | None,
     gap: float,
@@ -91,14 +79,18 @@ def show(
     if ends is not None:
         if size is not None or mean:
             raise click.UsageError("--range goes with neither --size nor --mean")
+        moves = [move for move in (sensitivity, integer_sensitivity) if move is not None]
+        if len(moves) != 1:
+            raise click.UsageError("--range needs either --sensitivity or --integer")
+        source = click.get_current_context().get_parameter_source("gap")
         table = noted(
             opendp_optimal.solve_bounded,
-            sensitivity=_apart(sensitivity, integer_sensitivity),
+            sensitivity=float(moves[0]),
             range=ends,
             bins=bins,
             cap=cap,
             integer=integer_sensitivity is not None,
-            gap=_given("gap", gap, BOUNDED_GAP),
+            gap=BOUNDED_GAP if source == ParameterSource.DEFAULT else gap,
             **asked,
         )
     elif sensitivity is not None or bins is not None or cap is not None:
@@ -108,28 +100,12 @@ def show(
         table = find_kind(size, norm, mean, gap, **asked)
     shown = view(table)
     if as_json:
-        print_json({**table.summary(), **shown.facts})
+        terminal.print_json({**table.summary(), **shown.facts})
     else:
         for line in shown.lines:
             click.echo(line)
     if plot is not None:
-        save_figure(shown.picture(), plot)
-        note(f"saved {plot}")
-
-
-def _apart(sensitivity: float | None, whole: int | None) -> float:
-    """Return how far neighbours are apart, by whichever option says so."""
-    if sensitivity is not None and whole is None:
-        return sensitivity
-    if whole is not None and sensitivity is None:
-        return float(whole)
-    raise click.UsageError("--range needs either --sensitivity or --integer")
-
-
-def _given(option: str, value: float, default: float) -> float:
-    """Return what was given, or else another default."""
-    source = click.get_current_context().get_parameter_source(option)
-    return default if source == ParameterSource.DEFAULT else value
+        save_told(shown.picture(), plot)
 
 
 @dataclass(frozen=True)
@@ -170,36 +146,29 @@ def _family(table: BoundedTable) -> View:
     answers, outputs, chances = table.family()
     edges = _edges(outputs)
     densities = chances / np.diff(edges)
-    rows = np.linspace(0, len(answers) - 1, min(MOST_ANSWERS, len(answers))).round().astype(int)
-    chosen = sorted(set(rows.tolist()))
-    shapes = [Shape(figure(float(answers[x]), 4), edges, densities[x]) for x in chosen]
-
-    def picture() -> Any:
-        return _panels(table, shapes, [float(answers[x]) for x in chosen])
+    count = min(MOST_ANSWERS, len(answers))
+    chosen = np.linspace(0, len(answers) - 1, count).round().astype(int).tolist()
+    shapes = [Shape(terminal.figure(float(answers[x]), 4), edges, densities[x]) for x in chosen]
 
     largest = table.largest_conditional_loss
-    facts = {
-        "largest_conditional_loss": largest,
-        "answers": answers,
-        "outputs": outputs,
-        "chances": chances,
-    }
+    facts = {"largest_conditional_loss": largest, "answers": answers}
+    facts |= {"outputs": outputs, "chances": chances}
     lines = [
         "what is released, by answer:",
         *characters(shapes, 64),
         "",
-        f"{verdict(table)}; at most {figure(largest)} at any one answer",
+        f"{verdict(table)}; at most {terminal.figure(largest)} at any one answer",
     ]
-    return View(facts, lines, picture)
+    places = [float(answers[x]) for x in chosen]
+    return View(facts, lines, lambda: _panels(table, shapes, places))
 
 
 @view.register
 def _lengths(table: RadialTable) -> View:
     whole = radial_shape(table)
     own = _middle(whole, whole)
-    bound = (
-        verdict(table) if table.lower else f"expected {table.loss.name} loss {figure(table.upper)}"
-    )
+    reached = f"expected {table.loss.name} loss {terminal.figure(table.upper)}"
+    bound = verdict(table) if table.lower else reached
     lines = [f"how long the noise is, in the {table.norm} norm:", *characters([own], 72), "", bound]
     return View({"edges": own.edges, "density": own.density}, lines, lambda: _picture(table, [own]))
 
@@ -208,7 +177,7 @@ def _lengths(table: RadialTable) -> View:
 def _pair(table: PairTable) -> View:
     shapes = [_middle(shape, shape) for shape in pair_shapes(table)]
     drawn = (line for shape in shapes for line in characters([shape], 64))
-    whole = f"with whole noise on the count none below {figure_down(table.whole_lower)}"
+    whole = f"with whole noise on the count none below {terminal.figure_down(table.whole_lower)}"
     lines = [*drawn, "", f"{verdict(table)}; {whole}"]
     facts = {shape.name: {"edges": shape.edges, "density": shape.density} for shape in shapes}
     return View(facts, lines, lambda: _picture(table, shapes))

@@ -10,34 +10,20 @@ from typing import Any, TypeVar
 import click
 
 import opendp_optimal
-from opendp_optimal.cli.terminal import (
-    GAP_NOT_REACHED,
-    figure,
-    figure_down,
-    gap_option,
-    integer_option,
-    json_option,
-    kind_options,
-    loss_option,
-    note,
-    print_json,
-    print_pairs,
-    target,
-    working,
-)
+from opendp_optimal.cli import terminal
 from opendp_optimal.table.base import Table
 
 T = TypeVar("T")
 
 
 @click.command()
-@target
-@loss_option
-@integer_option
-@gap_option
-@kind_options
+@terminal.target
+@terminal.loss_option
+@terminal.integer_option
+@terminal.gap_option
+@terminal.kind_options
 @click.option("--no-cache", is_flag=True, help="Solve afresh and keep nothing.")
-@json_option
+@terminal.json_option
 def solve(
     size: int | None, norm: str, mean: bool, gap: float, no_cache: bool, as_json: bool, **asked: Any
 ) -> int:
@@ -54,11 +40,13 @@ def solve(
     if size is not None and not table.lower:
         facts = {name: value for name, value in facts.items() if name not in ("lower", "gap")}
     if as_json:
-        print_json({**facts, "seconds": round(seconds, 4)})
+        terminal.print_json({**facts, "seconds": round(seconds, 4)})
     else:
-        print_pairs([(name, _show(name, value)) for name, value in facts.items()])
-        note(f"took {seconds:.3f} s")
-    return 0 if size is not None or table.gap <= gap else GAP_NOT_REACHED
+        width = max(map(len, facts))
+        for name, value in facts.items():
+            click.echo(f"{name.ljust(width)}  {terminal.shown(name, value)}")
+        terminal.note(f"took {seconds:.3f} s")
+    return 0 if size is not None or table.gap <= gap else terminal.GAP_NOT_REACHED
 
 
 def find_kind(size: int | None, norm: str, mean: bool, gap: float, **asked: Any) -> Table:
@@ -74,23 +62,17 @@ def find_kind(size: int | None, norm: str, mean: bool, gap: float, **asked: Any)
 
 def noted(solve: Callable[..., T], **asked: Any) -> T:
     """Solve or load a table of any kind; a gap that was not reached is a note, not a warning."""
-    with warnings.catch_warnings(record=True) as caught, working("solving"):
+    with warnings.catch_warnings(record=True) as caught, terminal.working("solving"):
         warnings.simplefilter("always")
         table = solve(**asked)
     for warning in caught:
-        note(f"note: {warning.message}")
+        terminal.note(f"note: {warning.message}")
     return table
 
 
 def verdict(table: Table) -> str:
     """Return the certified interval in words."""
     return (
-        f"expected {table.loss.name} loss {figure(table.upper)}, no mechanism below "
-        f"{figure_down(table.lower)} (gap {100 * table.gap:.3g} %)"
+        f"expected {table.loss.name} loss {terminal.figure(table.upper)}, no mechanism below "
+        f"{terminal.figure_down(table.lower)} (gap {100 * table.gap:.3g} %)"
     )
-
-
-def _show(name: str, value: Any) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    return figure_down(value) if name.endswith("lower") else figure(value)

@@ -9,7 +9,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 DONE, FAILED, USAGE, GAP_NOT_REACHED, INTERRUPTED = 0, 1, 2, 3, 130
+
+NORMS = click.Choice(["l1", "l2", "linf"])
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -81,8 +83,7 @@ def count_option(name: str, help: str, default: int = 1) -> Callable[[F], F]:
 
 def norm_option(help: str) -> Callable[[F], F]:
     """The option --norm of vectors."""
-    norms = click.Choice(["l1", "l2", "linf"])
-    return click.option("--norm", type=norms, default="l2", show_default=True, help=help)
+    return click.option("--norm", type=NORMS, default="l2", show_default=True, help=help)
 
 
 def kind_options(command: F) -> F:
@@ -159,13 +160,6 @@ def print_table(
     console().print(table)
 
 
-def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
-    """Print names and values, one a line."""
-    width = max(len(name) for name, _ in pairs)
-    for name, value in pairs:
-        click.echo(f"{name.ljust(width)}  {value}")
-
-
 def print_audit(report: Any, as_json: bool) -> None:
     """Print what an audit proves; exit code 1 where it refutes the claim.
 
@@ -199,14 +193,18 @@ def figure_down(value: float, digits: int = 6) -> str:
     return figure(float(rounded), digits)
 
 
-@contextmanager
-def working(text: str) -> Iterator[None]:
+def shown(name: str, value: Any) -> str:
+    """Return a fact about a table in words: a bound from below is nowhere above it."""
+    if value is None:
+        return "-"
+    if not isinstance(value, float):
+        return str(value)
+    return figure_down(value) if name.endswith("lower") else figure(value)
+
+
+def working(text: str) -> AbstractContextManager[object]:
     """Show a spinner on stderr while something takes its time; nothing without a terminal."""
-    if sys.stderr.isatty():
-        with console(stderr=True).status(text):
-            yield
-    else:
-        yield
+    return console(stderr=True).status(text) if sys.stderr.isatty() else nullcontext()
 
 
 def listed(text: str, name: str) -> list[float]:

@@ -15,16 +15,7 @@ from typing import Any
 
 import click
 
-from opendp_optimal.cli.terminal import (
-    FAILED,
-    GAP_NOT_REACHED,
-    gap_option,
-    json_option,
-    listed,
-    note,
-    print_json,
-    progress_bar,
-)
+from opendp_optimal.cli import terminal
 from opendp_optimal.table import store as tables
 from opendp_optimal.table.base import Table
 
@@ -36,8 +27,8 @@ class Job:
     epsilon: float
     delta: float
     loss: str
-    integer_sensitivity: int | None
-    gap: float
+    integer_sensitivity: int | None = None
+    gap: float = 1e-3
     size: int | None = None
     norm: str = "l2"
     mean: bool = False
@@ -70,15 +61,15 @@ class Outcome:
 @click.option(
     "--norm",
     "norms",
-    type=click.Choice(["l1", "l2", "linf"]),
+    type=terminal.NORMS,
     multiple=True,
     default=["l2"],
     help="Of vectors; repeat for more.",
 )
 @click.option("--mean", is_flag=True, help="Also for a mean and its count.")
-@gap_option
+@terminal.gap_option
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")
-@json_option
+@terminal.json_option
 def warm(
     epsilons: str,
     deltas: str,
@@ -97,18 +88,18 @@ def warm(
     Can be interrupted and started again: what is there is not solved twice. Exits with 3 if a gap
     was not reached, with 1 if a target failed or a table could not be written.
     """
-    kinds: list[int | None] = ([] if no_real else [None]) + list(sensitivities)
-    wanted: list[tuple[int | None, int | None, str, bool]] = [
-        *((kind, None, "l2", False) for kind in kinds),
-        *((None, size, norm, False) for size in sizes for norm in norms),
-        *[(None, None, "l2", True)][: int(mean)],
+    wanted: list[dict[str, Any]] = [
+        *([] if no_real else [{}]),
+        *({"integer_sensitivity": moved} for moved in sensitivities),
+        *({"size": size, "norm": norm} for size in sizes for norm in norms),
+        *([{"mean": True}] if mean else []),
     ]
     if not wanted:
         raise click.UsageError("--no-real needs at least one --integer, --size or --mean.")
     grid = [
-        Job(epsilon, delta, loss, kind, gap, size, norm, pair)
-        for epsilon, delta, loss, (kind, size, norm, pair) in itertools.product(
-            listed(epsilons, "epsilon"), listed(deltas, "delta"), losses, wanted
+        Job(epsilon, delta, loss, gap=gap, **kind)
+        for epsilon, delta, loss, kind in itertools.product(
+            terminal.listed(epsilons, "epsilon"), terminal.listed(deltas, "delta"), losses, wanted
         )
     ]
     try:
@@ -123,30 +114,33 @@ def warm(
         for status in ("solved", "there", "gap not reached", "failed")
     }
     if as_json:
-        print_json({"counts": counts, "tables": [asdict(outcome) for outcome in outcomes]})
+        terminal.print_json({"counts": counts, "tables": [asdict(outcome) for outcome in outcomes]})
     else:
         click.echo(", ".join(f"{count} {status}" for status, count in counts.items()))
     for outcome in outcomes:
         if outcome.status == "failed":
-            note(f"failed: {outcome.job}: {outcome.reason}")
+            terminal.note(f"failed: {outcome.job}: {outcome.reason}")
     if counts["failed"]:
-        return FAILED
-    return GAP_NOT_REACHED if counts["gap not reached"] else 0
+        return terminal.FAILED
+    return terminal.GAP_NOT_REACHED if counts["gap not reached"] else 0
 
 
 def run(grid: Sequence[Job], jobs: int) -> list[Outcome]:
     """Do all jobs in several processes, with a bar on stderr, or a line each."""
     outcomes: list[Outcome] = []
-    # Workers are stopped at once on Ctrl-C: a table appears in the cache in one step or not at all.
+    # Ctrl-C reaches the whole group of processes; the parent decides. Workers are stopped at once
+    # then: a table appears in the cache in one step or not at all.
+    deaf = (signal.SIGINT, signal.SIG_IGN)
+    spawn = multiprocessing.get_context("spawn")
     with (
-        multiprocessing.get_context("spawn").Pool(min(jobs, len(grid)), _ignore_interrupts) as pool,
-        progress_bar("tables", len(grid)) as advance,
+        spawn.Pool(min(jobs, len(grid)), signal.signal, deaf) as pool,
+        terminal.progress_bar("tables", len(grid)) as advance,
     ):
         for outcome in pool.imap_unordered(attempt, grid):
             outcomes.append(outcome)
             advance()
             if not sys.stderr.isatty():
-                note(_line(len(outcomes), len(grid), outcome))
+                terminal.note(_line(len(outcomes), len(grid), outcome))
     return sorted(outcomes, key=lambda o: grid.index(o.job))
 
 
@@ -191,11 +185,6 @@ def attempt(job: Job) -> Outcome:
     missed = job.size is None and table.gap > job.gap
     status = "gap not reached" if missed else "solved" if steps else "there"
     return Outcome(job, status, table.gap, seconds)
-
-
-def _ignore_interrupts() -> None:
-    # Ctrl-C reaches the whole group of processes; the parent decides.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _line(number: int, total: int, outcome: Outcome) -> str:

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 
 from opendp_optimal.arrays import Floats
+from opendp_optimal.exact.numbers import exp_minus
 
 STEPS = 32
 """Table entries per unit of the exponent in :func:`exp_many`."""
@@ -29,27 +30,8 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     >>> hi - lo <= 4, round(lo / 2**60, 12)
     (True, 0.367879441171)
     """
-    halvings = max(0, x.numerator.bit_length() - x.denominator.bit_length() + 2)
-    # Each squaring at most doubles an error and adds one unit.
-    shift = bits + 2 * halvings + 24
-    one = 1 << shift
-    small = x / (1 << halvings)  # below 1/2
-    down = small.numerator * one // small.denominator
-    low, high = _exp_small(down + 1, one)[0], _exp_small(down, one)[1]
-    for _ in range(halvings):
-        low, high = low * low >> shift, -(-high * high >> shift)
-    return low >> (shift - bits), -(-high >> (shift - bits))
-
-
-def _exp_small(x: int, one: int) -> tuple[int, int]:
-    """Bound ``one * exp(-x / one)`` by the alternating series, for x / one at most 1/2."""
-    total, term, n = one, one, 0
-    while term:
-        n += 1
-        term = term * x // (one * n)
-        total += -term if n % 2 else term
-    # Every term was rounded by less than one unit, and the rest is below one unit.
-    return max(0, total - n - 2), min(one, total + n + 2)
+    (low, m), (high, n) = (exp_minus(x, bits + 24, up=up) for up in (False, True))
+    return (low << bits) >> m, min(1 << bits, -(-(high << bits) >> n))
 
 
 @cache

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-__all__ = ["largest", "least"]
-
 _STEPS = 2200
 """More halvings than there are floats between two of them."""
 
@@ -46,15 +44,10 @@ def _halved(
 ) -> tuple[float, float]:
     """Two numbers close to each other: the first is below what is looked for, the second not."""
     for _ in range(_STEPS):
-        middle = _between(low, high)
+        # The geometric middle where the ends are far apart, the plain middle where they are near.
+        far = 0 < 2 * low < high
+        middle = math.sqrt(low) * math.sqrt(high) if far else low + (high - low) / 2
         if high <= low * (1 + close) or not low < middle < high:
             break
         low, high = (middle, high) if below(middle) else (low, middle)
     return low, high
-
-
-def _between(low: float, high: float) -> float:
-    """The geometric middle where the ends are far apart, the plain middle where they are near."""
-    if 0 < 2 * low < high:
-        return math.sqrt(low) * math.sqrt(high)
-    return low + (high - low) / 2

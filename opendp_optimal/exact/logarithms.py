@@ -9,8 +9,6 @@ from fractions import Fraction
 
 from opendp_optimal.exact.numbers import SMALL, exp_down
 
-__all__ = ["exp_reaches", "log_near", "log_up"]
-
 
 def exp_reaches(x: Fraction, ratio: Fraction) -> bool:
     """Whether e^x >= ratio is proved.
@@ -55,9 +53,7 @@ def log_up(ratio: Fraction, distance: Fraction = Fraction(1)) -> float:
     def proved(place: int) -> bool:
         return exp_reaches(Fraction(_at(place)) * distance, ratio)
 
-    near = log_near(ratio) / distance
-    if near > _MOST:
-        near = Fraction(_MOST)
+    near = min(log_near(ratio) / distance, Fraction(_MOST))
     start = _place(float(near))
     low, high, step = start, start, 1
     while not proved(high):

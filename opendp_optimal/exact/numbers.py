@@ -12,30 +12,9 @@ from typing import Any
 BITS = 96
 """Fractional bits of the bounds returned by :func:`exp_bounds`."""
 
-_GUARD = 80
 _LARGEST = 64
-
-
-def _exp_fixed(x: Fraction, up: bool) -> int:
-    """e^x for 0 <= x <= 64 as a multiple of 2^-(BITS + _GUARD), rounded one way."""
-    halvings = max(0, x.numerator.bit_length() - x.denominator.bit_length() + 9)
-    shift = BITS + _GUARD + 4 * halvings + 2 * _LARGEST
-    one = 1 << shift
-    argument = x / (1 << halvings)  # below 2^-8
-    step = argument.numerator * one // argument.denominator + (1 if up else 0)
-    total, term, n = one, one, 0
-    while term > (1 if up else 0):
-        n += 1
-        term = term * step // (one * n) + (1 if up else 0)
-        total += term
-        if term <= 1:
-            break
-    if up:
-        total += 2  # the rest of the series is below twice its first term, at most one unit each
-    for _ in range(halvings):
-        total = -(-total * total // one) if up else total * total // one
-    drop = shift - BITS - _GUARD
-    return -(-total >> drop) if up else total >> drop
+_WIDE = BITS + 180
+"""How close the exponential is taken before it is rounded to these bits: e^64 has 93 more."""
 
 
 @lru_cache(maxsize=4096)
@@ -48,30 +27,22 @@ def exp_bounds(x: float) -> tuple[int, int]:
     """
     if not 0 <= x <= _LARGEST:
         raise ValueError(f"x ({x}) must be in [0, {_LARGEST}]")
-    exact = Fraction(x)
-    lower = _exp_fixed(exact, up=False) >> _GUARD
-    upper = -(-_exp_fixed(exact, up=True) >> _GUARD)
-    return lower, upper
+    (high, m), (low, n) = (exp_minus(Fraction(x), _WIDE, up=up) for up in (True, False))
+    return (1 << BITS + m) // high, -(-(1 << BITS + n) // low)
 
 
 def float_up(value: Fraction) -> float:
     """The smallest float that is not below ``value``; infinity beyond all finite ones."""
-    near = _nearest(value)
-    if math.isinf(near):
-        return near if near > 0 else -sys.float_info.max
+    try:
+        near = float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -sys.float_info.max
     return near if Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
 def float_down(value: Fraction) -> float:
     """The largest float that is not above ``value``; minus infinity beyond all finite ones."""
     return 0.0 - float_up(-value)  # 0 has no sign
-
-
-def _nearest(value: Fraction) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
 
 
 def exactly(value: Any) -> Fraction:
@@ -99,8 +70,12 @@ def exp_down(x: Fraction, bits: int = BITS) -> Fraction:
         return 1 + x + x * x / 2 + x * x * x / 6  # close to e^x - 1, too
     if x > 0:
         # Beyond the farthest, a lower bound of something smaller is a lower bound too.
-        return 1 / _exp_minus(min(x, Fraction(_FARTHEST)), bits, up=True)
-    return _exp_minus(-x, bits, up=False) if -x <= _FARTHEST else Fraction(0)
+        mantissa, shift = exp_minus(min(x, Fraction(_FARTHEST)), bits, up=True)
+        return Fraction(1 << shift, mantissa)
+    if -x > _FARTHEST:
+        return Fraction(0)
+    mantissa, shift = exp_minus(-x, bits, up=False)
+    return Fraction(mantissa, 1 << shift)
 
 
 def exp_up(x: Fraction, bits: int = BITS) -> Fraction:
@@ -115,8 +90,10 @@ def exp_up(x: Fraction, bits: int = BITS) -> Fraction:
     if x > _FARTHEST:
         raise ValueError(f"x ({float(x):g}) must be at most 2^20")
     if x > 0:
-        return 1 / _exp_minus(x, bits, up=False)
-    return _exp_minus(min(-x, Fraction(_FARTHEST)), bits, up=True)
+        mantissa, shift = exp_minus(x, bits, up=False)
+        return Fraction(1 << shift, mantissa)
+    mantissa, shift = exp_minus(min(-x, Fraction(_FARTHEST)), bits, up=True)
+    return Fraction(mantissa, 1 << shift)
 
 
 _FARTHEST = 1 << 20
@@ -124,10 +101,15 @@ SMALL = Fraction(1, 1 << 30)
 """Exponents below it are served by the first terms of the series."""
 
 
-def _exp_minus(x: Fraction, bits: int, *, up: bool) -> Fraction:
-    """e^-x for x >= 0, rounded one way: a series near 0, then squares with a fixed width.
+def exp_minus(x: Fraction, bits: int, *, up: bool) -> tuple[int, int]:
+    """Integers (m, s) with e^-x about m / 2^s for x >= 0, rounded one way.
 
-    Each square at most doubles the relative error and adds one unit in the last place.
+    A series near 0, then squares with a fixed width: each at most doubles the relative error and
+    adds one unit in the last place.
+
+    :param x: the exponent, at most 2^20
+    :param bits: how close
+    :param up: which way
     """
     halvings = max(0, x.numerator.bit_length() - x.denominator.bit_length() + 2)
     width = bits + 2 * halvings + 24
@@ -146,7 +128,7 @@ def _exp_minus(x: Fraction, bits: int, *, up: bool) -> Fraction:
         extra = max(0, mantissa.bit_length() - width)
         mantissa = -(-mantissa >> extra) if up else mantissa >> extra
         shift -= extra
-    return Fraction(mantissa, 1 << shift) if shift >= 0 else Fraction(mantissa << -shift)
+    return mantissa, shift
 
 
 def laplace_scale_up(epsilon: float) -> float:

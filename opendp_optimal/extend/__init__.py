@@ -93,14 +93,14 @@ if TYPE_CHECKING:
     from opendp_optimal.measure.gaussian import make_grid_laplace as make_grid_laplace
     from opendp_optimal.measure.gaussian import then_grid_gaussian as then_grid_gaussian
     from opendp_optimal.measure.gaussian import then_grid_laplace as then_grid_laplace
+    from opendp_optimal.measure.keys import KeyDesign as KeyDesign
+    from opendp_optimal.measure.keys import design_keys as design_keys
     from opendp_optimal.measure.noise import noise_measurement as noise_measurement
     from opendp_optimal.measure.quantiles import QuantileDesign as QuantileDesign
     from opendp_optimal.measure.quantiles import design_quantiles as design_quantiles
     from opendp_optimal.measure.space import INTEGER_RANGES as INTEGER_RANGES
     from opendp_optimal.measure.space import Space as Space
     from opendp_optimal.measure.space import space_of as space_of
-    from opendp_optimal.measure.threshold import KeyDesign as KeyDesign
-    from opendp_optimal.measure.threshold import design_keys as design_keys
     from opendp_optimal.measure.waiting import Deferred as Deferred
     from opendp_optimal.measure.waiting import Postprocess as Postprocess
     from opendp_optimal.measure.waiting import defer as defer

@@ -21,16 +21,12 @@ class Gaussian(Symmetric):
     """
 
     scale: float
+    margin_in_spreads = 5.0  # standard deviations
 
     @property
     def spread(self) -> float:
         """The scale."""
         return self.scale
-
-    @property
-    def margin(self) -> float:
-        """Five standard deviations."""
-        return 5.0 * self.scale
 
     def tail(self, x: Floats) -> Floats:
         """The chance of more than x, for x >= 0."""

@@ -25,16 +25,12 @@ class Geometric(SymmetricIntegers):
     """
 
     rate: float
+    margin_in_spreads = 0.0  # what lies beyond bounds says as much as their end
 
     @property
     def spread(self) -> float:
         """The scale."""
         return 1.0 / self.rate
-
-    @property
-    def margin(self) -> float:
-        """Nothing: what lies beyond bounds says as much as their end."""
-        return 0.0
 
     @property
     def reach(self) -> int:
@@ -141,16 +137,12 @@ class DiscreteGaussian(SymmetricIntegers):
     """
 
     scale: float
+    margin_in_spreads = 5.0  # standard deviations, nearly
 
     @property
     def spread(self) -> float:
         """The scale."""
         return self.scale
-
-    @property
-    def margin(self) -> float:
-        """Five standard deviations."""
-        return 5.0 * self.scale
 
     @property
     def reach(self) -> int:

@@ -5,11 +5,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-import numpy as np
-
 from opendp_optimal.arrays import Floats, frozen_array
-
-__all__ = ["best_chances"]
 
 
 @lru_cache(maxsize=64)
@@ -34,5 +30,4 @@ def best_chances(epsilon: float, delta: float) -> Floats:
         grown = chances[-1] / fall + delta
         held_back = fall * max(1 - chances[-1] - delta, 0.0)
         chances.append(min(grown, 1 - held_back, 1.0))
-    found: Floats = frozen_array(np.array(chances))
-    return found
+    return frozen_array(chances)

@@ -9,6 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +22,9 @@ _TAIL = 1e-14
 _RARE = 1e-12
 _PARTS = 16
 _MOST = 1 << 22
+_MOST_ROUNDED = 1 << 20
+_FAR = 40
+"""Spreads beyond which nothing is left of the noise."""
 
 
 class Law(ABC):
@@ -28,6 +32,9 @@ class Law(ABC):
 
     integer: bool = False
     """Whether the noise is an integer."""
+    margin_in_spreads: ClassVar[float | None] = None
+    """How many spreads beyond bounds an observation still says something of an answer within them;
+    None for as far as all but a rare part of the noise reaches."""
 
     @property
     @abstractmethod
@@ -37,7 +44,9 @@ class Law(ABC):
     @property
     def margin(self) -> float:
         """How far beyond bounds an observation still says something of an answer within them."""
-        return self.quantile(1 - _RARE)
+        if self.margin_in_spreads is None:
+            return self.quantile(1 - _RARE)
+        return self.margin_in_spreads * self.spread
 
     @abstractmethod
     def cdf(self, x: ArrayLike) -> Floats:
@@ -46,6 +55,14 @@ class Law(ABC):
     @abstractmethod
     def expected_loss(self, loss: Loss, unit: float = 1.0) -> float:
         """The expected loss of the noise, scaled by ``unit``."""
+
+    def rounded(self) -> Law:
+        """The noise rounded to integers; as it is, where there are too many of them to list."""
+        reach = math.ceil(_FAR * self.spread) + 1
+        if self.integer or reach > _MOST_ROUNDED:
+            return self
+        chances = np.diff(self.cdf(np.arange(-reach, reach + 2) - 0.5))
+        return Tabulated(chances, 1.0, self.spread, integer=True)
 
     def quantile(self, chance: float) -> float:
         """The least x that the noise exceeds with a chance of at most ``1 - chance``.
@@ -193,7 +210,7 @@ class Tabulated(Law):
     def rounded(self) -> Tabulated:
         """Real noise rounded to integers; as it is, where there are too many of them to list."""
         radius = math.ceil((len(self.chances) // 2 + 0.5) * self.step)
-        if radius > _MOST:
+        if self.integer or radius > _MOST:
             return self
         edges = np.arange(-radius, radius + 2) - 0.5
         chances = np.diff(self.cdf(edges))

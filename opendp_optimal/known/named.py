@@ -12,14 +12,8 @@ from opendp_optimal.arrays import Floats
 from opendp_optimal.known.gaussian import Gaussian, classical_gaussian_sigma, gaussian_sigma
 from opendp_optimal.known.integer import Canonical, Geometric
 from opendp_optimal.known.law import Law
-from opendp_optimal.known.real import (
-    Laplace,
-    Staircase,
-    TruncatedLaplace,
-    Tulap,
-    UniformBernoulli,
-)
-from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.known.real import Laplace, Staircase, TruncatedLaplace, Tulap, UniformBernoulli
+from opendp_optimal.losses.base import Loss, loss_of
 
 _EPSILON_RANGE: Final = (1e-5, 700.0)  # e**epsilon stays finite, canonical tables stay in memory
 
@@ -63,7 +57,7 @@ def law_named(name: str, epsilon: float, delta: float, loss: str | Loss = "l1") 
         raise ValueError(f"delta ({delta!r}) must be in [0, 1)")
     if name not in NAMES:
         raise ValueError(f"name ({name!r}) must be one of {', '.join(NAMES)}")
-    return (_REAL | _INTEGER)[name](epsilon, delta, parse(loss))
+    return (_REAL | _INTEGER)[name](epsilon, delta, loss_of(loss))
 
 
 def expected_loss(
@@ -81,7 +75,7 @@ def expected_loss(
     if (delta == 0.0 and name in _NEVER_PURE) or (name == "classical_gaussian" and epsilon >= 1.0):
         law_named("laplace", epsilon, delta, loss)
         return math.inf
-    return law_named(name, epsilon, delta, loss).expected_loss(parse(loss), unit)
+    return law_named(name, epsilon, delta, loss).expected_loss(loss_of(loss), unit)
 
 
 def cdf(

@@ -26,39 +26,21 @@ import numpy as np
 
 from opendp_optimal.arrays import Floats
 
-__all__ = [
-    "best_decay",
-    "best_staircase",
-    "coordinate_factor",
-    "decay_delta",
-    "decay_moment",
-    "near_density",
-    "staircase_moment",
-]
-
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(96)
 _GONE = 50.0
 """Parts of an integral smaller by e to this are left out."""
 
 
-def coordinate_factor(norm: str, size: int, power: int) -> float:
-    """E sum_i |z_i|^power over E r^power, for a vector spread evenly over spheres of a norm.
+def coordinate_factor(norm: str, size: int) -> float:
+    """E sum_i z_i^2 over E r^2, for a vector spread evenly over spheres of a norm.
 
     :param norm: "l1", "l2" or "linf"
     :param size: of the vectors
-    :param power: 1 or 2
 
-    >>> coordinate_factor("linf", 10, 2), coordinate_factor("l2", 3, 2)
+    >>> coordinate_factor("linf", 10), coordinate_factor("l2", 3)
     (4.0, 1.0)
     """
-    d = float(size)
-    if norm == "l2":
-        if power == 2:
-            return 1.0
-        return d * math.exp(math.lgamma(d / 2) - math.lgamma((d + 1) / 2)) / math.sqrt(math.pi)
-    if norm == "linf":
-        return (d + 2) / 3 if power == 2 else (d + 1) / 2
-    return 2 / (d + 1) if power == 2 else 1.0
+    return {"l1": 2 / (size + 1), "l2": 1.0, "linf": (size + 2) / 3}[norm]
 
 
 def staircase_moment(epsilon: float, size: int, power: int, gamma: float) -> float:

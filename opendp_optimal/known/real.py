@@ -21,16 +21,12 @@ class Laplace(Symmetric):
     """
 
     rate: float
+    margin_in_spreads = 0.0  # what lies beyond bounds says as much as their end
 
     @property
     def spread(self) -> float:
         """The scale."""
         return 1.0 / self.rate
-
-    @property
-    def margin(self) -> float:
-        """Nothing: what lies beyond bounds says as much as their end."""
-        return 0.0
 
     def tail(self, x: Floats) -> Floats:
         """The chance of more than x, for x >= 0."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from opendp_optimal.arrays import Floats, Frozen
+from opendp_optimal.arrays import Floats, Valued
 from opendp_optimal.errors import CertificateError
-from opendp_optimal.losses import sampled
+from opendp_optimal.losses import NAMED, sampled
 from opendp_optimal.losses.pairs import PairLoss
 from opendp_optimal.losses.pieces import Piece, halves, pieces
 
@@ -27,8 +28,8 @@ _SLACK = 1 + Fraction(1, 1 << 40)
 _REMEMBERED = 8
 
 
-@dataclass(frozen=True)
-class LatticeCost(Frozen):
+@dataclass(frozen=True, eq=False)
+class LatticeCost(Valued):
     """Exact costs of the lattice points -radius..radius, as integers over one denominator.
 
     ``upper`` is not below the expected loss of a noise spread over the cell, ``lower`` is such
@@ -99,6 +100,8 @@ class Loss:
     pairs: ClassVar[PairLoss | None] = None
     """What it costs to be off by noise on a sum and on a count, where that is known exactly."""
     _least_side = 1e-3
+    _linear = False
+    """Whether it is known to be linear on each side of 0."""
 
     def __post_init__(self) -> None:
         """Check the name and the function at the door."""
@@ -145,15 +148,15 @@ class Loss:
     def __call__(self, x: float) -> float:
         """The loss of noise ``x``.
 
-        >>> parse("pinball:0.9")(2.0)
+        >>> loss_of("pinball:0.9")(2.0)
         1.8
         """
         assert self.function is not None
         found: Any = self.function(x)
-        try:
-            return float(found)
-        except (TypeError, ValueError):
-            raise ValueError(f"loss must be a number, but loss({x}) is {found!r}") from None
+        with contextlib.suppress(TypeError, ValueError):
+            if not getattr(found, "ndim", 0):
+                return float(found)
+        raise ValueError(f"loss must be a number, but loss({x}) is {found!r}")
 
     def values(self, errors: Floats) -> Floats:
         """The losses of an array of errors, in floats."""
@@ -170,7 +173,8 @@ class Loss:
 
     def pieces(self, z: Fraction, h: Fraction) -> list[Piece]:
         """Linear pieces that are nowhere below s -> c(z - s h) on [0, 1]."""
-        return pieces(self.exact, z, h, _SPLITS[self.shape], level=self.shape == "monotone")
+        splits = 2 if self._linear else _SPLITS[self.shape]
+        return pieces(self.exact, z, h, splits, level=self.shape == "monotone")
 
     def halves(self, z: Fraction, h: Fraction) -> tuple[Fraction, Fraction]:
         """Upper bounds of the integrals of (1 - s) c(z - s h) and of s c(z - s h)."""
@@ -241,11 +245,11 @@ class Loss:
 
     def staircase_step(self, epsilon: float) -> float:
         """Where, in each unit, the density of a good staircase drops by ``exp(-epsilon)``."""
-        return parse("l1").staircase_step(epsilon)
+        return loss_of("l1").staircase_step(epsilon)
 
     def uniform_atom(self, delta: float) -> float:
         """The point mass at 0 of good (0, delta)-private noise that is uniform elsewhere."""
-        return parse("l1").uniform_atom(delta)
+        return loss_of("l1").uniform_atom(delta)
 
 
 class NamedLoss(Loss):
@@ -272,6 +276,10 @@ class NamedLoss(Loss):
     def exact(self, z: Fraction) -> Fraction:
         """The loss of an error z."""
         return self.value(z)
+
+    def mirrored(self) -> Loss:
+        """The loss c(-x)."""
+        return self if self.symmetric else super().mirrored()
 
     def scaled(self, unit: float) -> Loss:
         """The loss itself: it grows with a power of the error."""
@@ -303,10 +311,6 @@ class StoredLoss(NamedLoss):
         """Nobody knows."""
         raise self._unknown()
 
-    def on_integers(self, radius: int) -> LatticeCost:
-        """Nobody knows."""
-        raise self._unknown()
-
     def on_lattice(self, cells: int, radius: int) -> LatticeCost:
         """Nobody knows."""
         raise self._unknown()
@@ -317,18 +321,15 @@ class StoredLoss(NamedLoss):
         )
 
 
-_named: dict[str, Loss] = {}
-
-
 def is_reserved(name: str) -> bool:
     """Whether a name belongs to the built-in losses."""
     return name in ("l1", "l2", "pinball") or name.startswith("pinball:")
 
 
-def parse(loss: str | Loss | Callable[[float], float]) -> Loss:
+def loss_of(loss: str | Loss | Callable[[float], float]) -> Loss:
     """Turn a name, a function or a :class:`Loss` into a :class:`Loss`.
 
-    >>> parse("l1").name, parse(lambda x: abs(x) ** 1.5).shape
+    >>> loss_of("l1").name, loss_of(lambda x: abs(x) ** 1.5).shape
     ('l1', 'convex')
     """
     if isinstance(loss, Loss):
@@ -336,38 +337,31 @@ def parse(loss: str | Loss | Callable[[float], float]) -> Loss:
     if callable(loss):
         name = str(getattr(loss, "__name__", "custom")).strip("<>")
         return Loss(loss, "custom" if is_reserved(name) else name)
-    from opendp_optimal.losses.l1 import L1
-    from opendp_optimal.losses.l2 import L2
-    from opendp_optimal.losses.pinball import Pinball
-
-    if loss == "l1":
-        return L1()
-    if loss == "l2":
-        return L2()
-    if isinstance(loss, str) and loss.startswith("pinball:"):
-        return Pinball.called(loss)
+    if isinstance(loss, str):
+        family, colon, level = loss.partition(":")
+        made = NAMED.get(loss)
+        if colon and family + colon in NAMED:
+            made = NAMED[family + colon](level)
+        elif callable(made) and not isinstance(made, Loss):
+            made = _made(made)
+        if isinstance(made, Loss):
+            return made
     raise ValueError(
         f"loss ({loss!r}) must be 'l1', 'l2', 'pinball:LEVEL', a registered name, "
         "a function or a Loss"
     )
 
 
+@cache
+def _made(make: Callable[[], Loss]) -> Loss:
+    return make()
+
+
 def from_fingerprint(fingerprint: str) -> Loss:
     """The loss that a file names; a user's function is not at hand."""
-    return StoredLoss(fingerprint) if fingerprint.startswith(_STORED) else parse(fingerprint)
-
-
-def add_loss(loss: Loss) -> None:
-    """Make a loss usable by its name; a taken name raises ``ValueError``."""
-    if not isinstance(loss, Loss):
-        raise ValueError(f"loss ({loss!r}) must be a Loss")
-    if is_reserved(loss.name) or loss.name in _named:
-        raise ValueError(f"loss name ({loss.name!r}) is taken")
-    _named[loss.name] = loss
-
-
-def loss_of(loss: str | Loss | Callable[[float], float]) -> Loss:
-    """Like :func:`parse`, and knows the names that plugins added."""
-    if isinstance(loss, str) and loss in _named:
-        return _named[loss]
-    return parse(loss)
+    if fingerprint.startswith(_STORED):
+        return StoredLoss(fingerprint)
+    found = loss_of(fingerprint)
+    if found.by_samples:
+        raise ValueError(f"loss ({fingerprint!r}) must be the fingerprint of a loss")
+    return found

@@ -10,7 +10,6 @@ import numpy as np
 from opendp_optimal.arrays import Floats
 from opendp_optimal.losses.base import LatticeCost, NamedLoss
 from opendp_optimal.losses.pairs import AbsolutePairs
-from opendp_optimal.losses.pieces import Piece, pieces
 
 
 class L1(NamedLoss):
@@ -18,6 +17,7 @@ class L1(NamedLoss):
 
     endless = True
     power = 1
+    _linear = True
     pairs = AbsolutePairs()
 
     def __init__(self) -> None:
@@ -35,14 +35,6 @@ class L1(NamedLoss):
     def value(self, z: Fraction) -> Fraction:
         """The loss of an exact error."""
         return abs(z)
-
-    def pieces(self, z: Fraction, h: Fraction) -> list[Piece]:
-        """Linear pieces that are s -> c(z - s h) on [0, 1]."""
-        return pieces(self.value, z, h, 2)
-
-    def mirrored(self) -> L1:
-        """The loss itself."""
-        return self
 
     def on_integers(self, radius: int) -> LatticeCost:
         """Exact costs for noise on the integers -radius..radius."""

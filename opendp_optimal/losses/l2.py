@@ -10,9 +10,6 @@ import numpy as np
 from opendp_optimal.arrays import Floats
 from opendp_optimal.losses.base import LatticeCost, NamedLoss
 from opendp_optimal.losses.pairs import SquaredPairs
-from opendp_optimal.losses.pieces import Piece, pieces
-
-_CHORDS = 4
 
 
 class L2(NamedLoss):
@@ -39,19 +36,11 @@ class L2(NamedLoss):
         """The loss of an exact error."""
         return z * z
 
-    def pieces(self, z: Fraction, h: Fraction) -> list[Piece]:
-        """Chords of s -> c(z - s h) on [0, 1], nowhere below it."""
-        return pieces(self.value, z, h, _CHORDS)
-
     def halves(self, z: Fraction, h: Fraction) -> tuple[Fraction, Fraction]:
         """The integrals of (1 - s) c(z - s h) and of s c(z - s h), exactly."""
         falling = z * z / 2 - z * h / 3 + h * h / 12
         rising = z * z / 2 - 2 * z * h / 3 + h * h / 4
         return falling, rising
-
-    def mirrored(self) -> L2:
-        """The loss itself."""
-        return self
 
     def on_integers(self, radius: int) -> LatticeCost:
         """Exact costs for noise on the integers -radius..radius."""

@@ -15,18 +15,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 
-from opendp_optimal.arrays import Frozen, Integers
+from opendp_optimal.arrays import Integers, Valued
 
 _FINE = 1 << 40
 """Costs that are no multiples of a common unit are rounded to this part of one, outwards."""
 
 
-@dataclass(frozen=True)
-class PairCost(Frozen):
+@dataclass(frozen=True, eq=False)
+class PairCost(Valued):
     """Costs as integers over one denominator; a row for each c, a column for each cell 0, 1, ...
 
     :param values: cell averages (``upper``) or values whose chords lie below the cost (``lower``)
@@ -37,16 +36,6 @@ class PairCost(Frozen):
     values: Integers
     beyond: int
     denominator: int
-
-
-class PairLoss(Protocol):
-    """What a loss knows of pairs."""
-
-    def upper(self, cells: int, most: int, counts: Integers) -> PairCost:
-        """Averages over the cells 0..most of width 1/cells, for each count noise."""
-
-    def lower(self, cells: int, most: int, counts: Integers) -> PairCost:
-        """Values, half a unit of count noise on, whose chords lie below the cost everywhere."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +89,10 @@ class AbsolutePairs:
         least = min(_FINE * (most + 1) // cells, _FINE * ends // 4)
         beyond = least - _FINE // 8 - _FINE * 3 // (8 * cells * cells) - 1
         return PairCost(np.array(rows, np.int64), beyond, _FINE)
+
+
+PairLoss = SquaredPairs | AbsolutePairs
+"""What a loss knows of pairs."""
 
 
 def _above(cells: int, most: int, c: int) -> list[int]:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 from opendp_optimal.losses.base import LatticeCost, NamedLoss
-from opendp_optimal.losses.pieces import Piece, pieces
-
-_PREFIX = "pinball:"
 
 
 class Pinball(NamedLoss):
@@ -19,6 +15,7 @@ class Pinball(NamedLoss):
 
     level: Fraction
     power = 1
+    _linear = True
     even = 0.5
     _least_side = 5e-324
 
@@ -26,19 +23,8 @@ class Pinball(NamedLoss):
         """Check the level."""
         if not 0 < level < 1:
             raise ValueError(f"level ({level}) must be in (0, 1)")
-        super().__init__(f"{_PREFIX}{float(level)!r}", symmetric=level == 0.5)
+        super().__init__(f"pinball:{float(level)!r}", symmetric=level == 0.5)
         object.__setattr__(self, "level", Fraction(float(level)))
-
-    @staticmethod
-    def called(name: str) -> Pinball:
-        """The loss of that name."""
-        try:
-            level = float(name.removeprefix(_PREFIX))
-        except ValueError:
-            level = math.nan
-        if not 0 < level < 1:
-            raise ValueError(f"loss ({name!r}) must have a pinball level in (0, 1)")
-        return Pinball(level)
 
     def __call__(self, x: float) -> float:
         """The loss of noise ``x``."""
@@ -47,10 +33,6 @@ class Pinball(NamedLoss):
     def value(self, z: Fraction) -> Fraction:
         """The loss of an exact error."""
         return self.level * z if z > 0 else (self.level - 1) * z
-
-    def pieces(self, z: Fraction, h: Fraction) -> list[Piece]:
-        """Linear pieces that are s -> c(z - s h) on [0, 1]."""
-        return pieces(self.value, z, h, 2)
 
     def mirrored(self) -> Pinball:
         """The pinball loss of the other level."""
@@ -73,3 +55,11 @@ class Pinball(NamedLoss):
         """The loss at integer points, times the denominator of the level."""
         up, down = self.level.numerator, self.level.denominator - self.level.numerator
         return [up * i if i > 0 else -down * i for i in range(-radius, radius + 1)]
+
+
+def pinball(level: str) -> Pinball:
+    """The loss that is asked for as ``pinball:level``."""
+    try:
+        return Pinball(float(level))
+    except ValueError:
+        raise ValueError(f"loss ('pinball:{level}') must have a pinball level in (0, 1)") from None

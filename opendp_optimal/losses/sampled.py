@@ -22,6 +22,9 @@ _SLACK = 2.0**-44
 _BITS = 60
 _TINY = -900
 _LARGEST = 2.0**960
+_FAR = 2.0 ** np.arange(3, 11)
+_PROBED = np.unique(np.concatenate([-_FAR, np.linspace(-4, 4, 257), _FAR]))
+"""Where a function is asked, to recognise it."""
 
 
 def _value(function: Function, x: float) -> float:
@@ -43,15 +46,9 @@ def _values(function: Function, points: Floats) -> Floats:
     return out
 
 
-def _probe_points() -> Floats:
-    near = np.linspace(-4, 4, 257)
-    far = np.array([2.0**j for j in range(3, 11)])
-    return np.unique(np.concatenate([-far, near, far]))
-
-
 def probe(function: Function) -> Floats:
     """Values at a fixed set of points, by which a function is recognised."""
-    return _values(function, _probe_points())
+    return _values(function, _PROBED)
 
 
 def examine(function: Function, values: Floats, lipschitz: float | None) -> str:
@@ -61,18 +58,18 @@ def examine(function: Function, values: Floats, lipschitz: float | None) -> str:
     :param values: what :func:`probe` said of it
     :param lipschitz: a bound on its slope, if one is given
     """
-    points = _probe_points()
+    points = _PROBED
     _refuse_bounded(function)
     _refuse_jump(function, points, values)
+    slopes = np.diff(values) / np.diff(points)
     if lipschitz is not None:
-        slopes = np.abs(np.diff(values) / np.diff(points))
-        if slopes.max() > lipschitz * (1 + 1e-9):
+        steepest = np.abs(slopes).max()
+        if steepest > lipschitz * (1 + 1e-9):
             raise ValueError(
-                f"lipschitz ({lipschitz}) is too small: the loss has a slope of {slopes.max():g}"
+                f"lipschitz ({lipschitz}) is too small: the loss has a slope of {steepest:g}"
             )
         return "lipschitz"
     slack = 1e-12 * np.abs(values).max()
-    slopes = np.diff(values) / np.diff(points)
     if np.all(np.diff(slopes) >= -1e-9 * np.abs(slopes[1:]) - slack):
         return "convex"
     right = np.diff(values[points >= 0])
@@ -120,12 +117,11 @@ def _to_integers(
     exponent = math.frexp(float(np.abs(upper).max()))[1]
     scale = 2.0 ** (_BITS - (exponent if exponent >= _TINY else 1))
     slack = _SLACK * float(np.abs(upper).max())
-    up = [math.ceil(v * scale) for v in upper + _SLACK * np.abs(upper)]
-    low = [math.floor(v * scale) for v in lower - _SLACK * np.abs(lower) - slack * 2.0**-8]
-    if scale >= 1:
-        return up, low, math.ceil(atom * scale), int(scale)
-    down = int(1 / scale)
-    return [v * down for v in up], [v * down for v in low], math.ceil(atom * scale) * down, 1
+    # Large costs are multiples of a power of two, small ones parts of one.
+    unit, denominator = max(1, int(1 / scale)), max(1, int(scale))
+    up = [math.ceil(v * scale) * unit for v in upper + _SLACK * np.abs(upper)]
+    low = [math.floor(v * scale) * unit for v in lower - _SLACK * np.abs(lower) - slack * 2.0**-8]
+    return up, low, math.ceil(atom * scale) * unit, denominator
 
 
 def on_grid(function: Function, step: int, reach: int, inner: Floats | None = None) -> Floats:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import ctypes
 import traceback
 from collections.abc import Callable, Generator
-from ctypes import addressof, byref, c_float, c_void_p
+from ctypes import addressof, byref, c_char_p, c_float, c_ulong, c_void_p, py_object
 from functools import partial
 from operator import attrgetter, or_
 from queue import SimpleQueue
@@ -44,10 +44,9 @@ from opendp._lib import (
 from opendp.typing import RuntimeType
 
 from opendp_optimal.measure._handover import lazy_frame
+from opendp_optimal.measure.space import DTYPES
 
-NUMBERS = frozenset(ATOM_MAP) & {
-    *("f32", "f64", "i8", "i16", "i32", "i64", "u8", "u32", "u64", "usize")
-}
+NUMBERS = frozenset(ATOM_MAP) & frozenset(DTYPES)
 _OK = 0
 _CLERKS = 8
 """Clerks that wait for calls of one function: so many threads can call in the same instant."""
@@ -56,26 +55,21 @@ _CLERKS = 8
 class _Result(ctypes.Structure):
     """OpenDP's FfiResult, read as what it is when all went well."""
 
-    _fields_ = (("tag", ctypes.c_uint32), ("ok", ctypes.c_void_p))
+    _fields_ = (("tag", ctypes.c_uint32), ("ok", c_void_p))
 
 
-def _function(name: str, result: Any, *arguments: Any) -> Any:
-    """A short function of OpenDP's library, with a prototype of its own, that keeps the lock."""
-    return ctypes.PYFUNCTYPE(result, *arguments)((name, lib))
+def _function(name: str, result: Any, *arguments: Any, library: Any = lib) -> Any:
+    """A short function of a library, with a prototype of its own, that keeps the lock."""
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, library))
 
 
-_object_as_slice = _function("opendp_data__object_as_slice", _Result, ctypes.c_void_p)
-_slice_free = _function("opendp_data__slice_free", _Result, ctypes.c_void_p)
-_slice_as_object = _function(
-    "opendp_data__slice_as_object", _Result, ctypes.c_void_p, ctypes.c_char_p
-)
-_result_ok = _function("ffiresult_ok", ctypes.c_void_p, ctypes.c_void_p)
-_result_err = _function("ffiresult_err", ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
-
-
-_error = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.py_object)(
-    ("ffiresult_err", lib)  # its third argument is nobody's: what partial() cannot leave out
-)
+_object_as_slice = _function("opendp_data__object_as_slice", _Result, c_void_p)
+_slice_free = _function("opendp_data__slice_free", _Result, c_void_p)
+_slice_as_object = _function("opendp_data__slice_as_object", _Result, c_void_p, c_char_p)
+_result_ok = _function("ffiresult_ok", c_void_p, c_void_p)
+_result_err = _function("ffiresult_err", c_void_p, c_char_p, c_char_p)
+# Its third argument is nobody's: what partial() cannot leave out.
+_error = _function("ffiresult_err", c_void_p, c_char_p, c_char_p, py_object)
 
 
 class _Python:
@@ -83,12 +77,10 @@ class _Python:
 
     error = property(partial(_error, b"Interrupted in user-defined function", b""))
     thread = property(
-        ctypes.PYFUNCTYPE(ctypes.c_ulong, ctypes.py_object)(
-            ("PyThread_get_thread_ident", ctypes.pythonapi)
-        )
+        _function("PyThread_get_thread_ident", c_ulong, py_object, library=ctypes.pythonapi)
     )
-    __setitem__ = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_ulong, ctypes.py_object)(
-        ("PyThreadState_SetAsyncExc", ctypes.pythonapi)  # python[thread] = class: to be raised
+    __setitem__ = _function(  # python[thread] = class: to be raised
+        "PyThreadState_SetAsyncExc", ctypes.c_int, c_ulong, py_object, library=ctypes.pythonapi
     )
 
 
@@ -163,7 +155,7 @@ def _hire(known: ref[_Desk], serve: Callable[[int], int]) -> None:
         desk.put(clerk)
 
 
-_trampoline = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.py_object)(or_)
+_trampoline = ctypes.CFUNCTYPE(c_void_p, c_void_p, py_object)(or_)
 _dispatch = ctypes.cast(_trampoline, CallbackFnValue)
 
 
@@ -174,7 +166,7 @@ def _callback(serve: Callable[[int], int]) -> Any:
     """
     desk = _Desk()
     _hire(ref(desk), serve)
-    callback = CallbackFn(_dispatch, ExtrinsicObject(ctypes.py_object(desk)))
+    callback = CallbackFn(_dispatch, ExtrinsicObject(py_object(desk)))
     return ctypes.cast(ctypes.pointer(callback), CallbackFnPtr)
 
 
@@ -185,19 +177,15 @@ def number_callback(function: Callable[[Any], Any], carrier: str, result: str) -
     :param carrier: OpenDP's name of the type it takes; one of ``NUMBERS``.
     :param result: OpenDP's name of the type it returns; one of ``NUMBERS``.
     """
-    return _callback(_number(function, carrier, result))
-
-
-def _number(function: Callable[[Any], Any], carrier: str, result: str) -> Callable[[int], int]:
-    """The short way."""
-    kind, result_kind, result_name = ATOM_MAP[carrier], ATOM_MAP[result], result.encode()
+    given_kind, result_kind = ctypes.POINTER(ATOM_MAP[carrier]), ATOM_MAP[result]
+    result_name = result.encode()
 
     def serve(argument: int) -> int:
         taken = _object_as_slice(argument)
         if taken.tag != _OK:
             raise RuntimeError("OpenDP could not hand over a number")
         handle = taken.ok
-        value = kind.from_address(c_void_p.from_address(handle).value).value  # the slice's pointer
+        value = given_kind.from_address(handle)[0]  # a slice begins with its pointer
         _slice_free(handle)
         answer = function(value)
         cell = result_kind(answer)
@@ -209,7 +197,7 @@ def _number(function: Callable[[Any], Any], carrier: str, result: str) -> Callab
         packed: int = _result_ok(given.ok)
         return packed
 
-    return serve
+    return _callback(serve)
 
 
 class _Borrowed(AnyObjectPtr):
@@ -224,17 +212,21 @@ class _Borrowed(AnyObjectPtr):
 _Given = ctypes.POINTER(AnyObject)
 
 
-def callback(function: Callable[[Any], Any], result: RuntimeType | str) -> Any:
-    """Return what OpenDP takes in place of a Python function.
+def callback(
+    function: Callable[[Any], Any], result: RuntimeType | str, *, frames: bool = False
+) -> Any:
+    """Return what OpenDP takes in place of a Python function; its answer is converted by OpenDP.
 
     :param function: takes and returns values of any type that OpenDP can convert.
     :param result: OpenDP's name of the type it returns.
+    :param frames: whether it takes Polars LazyFrames: OpenDP's own conversion makes a Python number
+        of every byte of one.
     """
-    kind = RuntimeType.parse(result) if isinstance(result, str) else result
+    kind = RuntimeType.parse(result)
+    take = _frame if frames else _value
 
     def serve(argument: int) -> int:
-        value = c_to_py(ctypes.cast(argument, _Borrowed))
-        answer = py_to_c(function(value), c_type=AnyObjectPtr, type_name=kind)
+        answer = py_to_c(function(take(argument)), c_type=AnyObjectPtr, type_name=kind)
         packed: int = _result_ok(addressof(answer.contents))
         answer.__class__ = _Given  # OpenDP's now; until here it would be freed, and packed lost
         return packed
@@ -242,27 +234,18 @@ def callback(function: Callable[[Any], Any], result: RuntimeType | str) -> Any:
     return _callback(serve)
 
 
-def frame_callback(function: Callable[[Any], Any], result: RuntimeType | str) -> Any:
-    """Return what OpenDP takes in place of a Python function of a Polars LazyFrame.
+def _value(argument: int) -> Any:
+    """A value of any type, at an address."""
+    return c_to_py(ctypes.cast(argument, _Borrowed))
 
-    OpenDP's own conversion makes a Python number of every byte of the frame.
 
-    :param function: takes a LazyFrame.
-    :param result: OpenDP's name of the type it returns.
-    """
-    kind = RuntimeType.parse(result) if isinstance(result, str) else result
-
-    def serve(argument: int) -> int:
-        taken = _object_as_slice(argument)
-        if taken.tag != _OK:
-            raise RuntimeError("OpenDP could not hand over a frame")
-        handle = taken.ok
-        given = FfiSlice.from_address(handle)
-        state = ctypes.string_at(given.ptr, given.len)
-        _slice_free(handle)
-        answer = py_to_c(function(lazy_frame(state)), c_type=AnyObjectPtr, type_name=kind)
-        packed: int = _result_ok(addressof(answer.contents))
-        answer.__class__ = _Given  # OpenDP's now; until here it would be freed, and packed lost
-        return packed
-
-    return _callback(serve)
+def _frame(argument: int) -> Any:
+    """A LazyFrame, at an address."""
+    taken = _object_as_slice(argument)
+    if taken.tag != _OK:
+        raise RuntimeError("OpenDP could not hand over a frame")
+    handle = taken.ok
+    given = FfiSlice.from_address(handle)
+    state = ctypes.string_at(given.ptr, given.len)
+    _slice_free(handle)
+    return lazy_frame(state)

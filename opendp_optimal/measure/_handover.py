@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["lazy_frame"]
-
 _LIST = b"\xa5value\x91\xdd"
 """What comes before the length of a list of more than 65,535 numbers."""
 

@@ -1,9 +1,9 @@
 """The only module, with ``_callback``, that touches private parts of OpenDP 0.16, all tested.
 
 What is private: the table of constructors behind the Context API, the partial constructor that
-``then_`` functions return, the names of types, the query inside a Polars query, the class of a
-measurement (swapped for direct calls), and the constructors in ``opendp._internal`` that OpenDP's
-own Python mechanisms use (they ask for the feature ``contrib`` only).
+``then_`` functions return, the names of types, the query inside a Polars query, and the
+constructors in ``opendp._internal`` that OpenDP's own Python mechanisms use (they ask for the
+feature ``contrib`` only).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from opendp._internal import (
     _new_pure_function,
 )
 from opendp._lib import AnyObjectPtr
-from opendp.context import PartialChain, constructors
+from opendp.context import constructors
 from opendp.domains import domain_carrier_type
 from opendp.extras.polars import LazyFrameQuery
 from opendp.measures import measure_distance_type
@@ -31,34 +31,11 @@ from opendp.typing import _ELEMENTARY_TYPES
 
 from opendp_optimal.lazy import Late
 from opendp_optimal.measure import dp
-from opendp_optimal.measure._callback import (
-    NUMBERS,
-    callback,
-    frame_callback,
-    number_callback,
-)
+from opendp_optimal.measure._callback import NUMBERS, callback, number_callback
 from opendp_optimal.measure.facts import Facts, remember
 
-__all__ = [
-    "PartialChain",
-    "asked_of",
-    "assert_honest",
-    "become",
-    "enroll",
-    "hand_over",
-    "inner_query",
-    "introduce",
-    "make_measurement",
-    "make_transformation",
-    "new_domain",
-    "new_metric",
-    "new_profile",
-    "partial",
-    "plan_of",
-    "postprocess",
-    "require_features",
-]
-
+_FRAME = "LazyFrame"
+"""OpenDP's name of what holds a Polars frame."""
 _enrolled: dict[str, Any] = {}
 
 
@@ -121,12 +98,6 @@ class _LateThen:
         return partial(lambda domain, metric: self._make(domain, metric, *args, **kwargs))
 
 
-def become(measurement: dp.Measurement, kind: type[dp.Measurement]) -> dp.Measurement:
-    """Give this one measurement another class; every other measurement keeps OpenDP's."""
-    measurement.__class__ = kind
-    return measurement
-
-
 def introduce(kind: type[dp.Measurement]) -> None:
     """Let OpenDP recognise a class of measurements in lists; it looks classes up by identity."""
     _ELEMENTARY_TYPES[kind] = _ELEMENTARY_TYPES[dp.Measurement]
@@ -147,13 +118,16 @@ def make_measurement(
     :param record: text that identifies it, the constructor with every parameter; the spaces and
         the measure are known. Without it a ledger cannot tell that a question was asked before.
     """
-    number = {carrier := str(input_domain.carrier_type), TO} <= NUMBERS
-    general = frame_callback if carrier == "LazyFrame" else callback
+    carrier = str(input_domain.carrier_type)
+    if {carrier, TO} <= NUMBERS:
+        given = number_callback(function, carrier, TO)
+    else:
+        given = callback(function, TO, frames=carrier == _FRAME)
     made = _make_measurement(
         input_domain,
         input_metric,
         output_measure,
-        number_callback(function, carrier, TO) if number else general(function, TO),
+        given,
         callback(privacy_map, measure_distance_type(output_measure)),
         TO=TO,
     )
@@ -174,13 +148,13 @@ def make_transformation(
 
     :param record: text that identifies it, the constructor with every parameter.
     """
-    general = frame_callback if str(input_domain.carrier_type) == "LazyFrame" else callback
+    frames = str(input_domain.carrier_type) == _FRAME
     made = _make_transformation(
         input_domain,
         input_metric,
         output_domain,
         output_metric,
-        general(function, domain_carrier_type(output_domain)),
+        callback(function, domain_carrier_type(output_domain), frames=frames),
         callback(stability_map, metric_distance_type(output_metric)),
     )
     return remember(made, Facts(record))
@@ -195,8 +169,7 @@ def new_domain(identifier: str, member: Callable[[Any], bool], descriptor: Any =
         not compare descriptors, so its text becomes part of the domain's
     """
     text = identifier if descriptor is None else f"{identifier}({descriptor!r})"
-    made: dp.Domain = _extrinsic_domain(text, callback(member, "bool"), descriptor)
-    return made
+    return _extrinsic_domain(text, callback(member, "bool"), descriptor)
 
 
 def new_metric(identifier: str) -> dp.Metric:
@@ -204,14 +177,12 @@ def new_metric(identifier: str) -> dp.Metric:
 
     :param identifier: text that says how objects are compared
     """
-    made: dp.Metric = _extrinsic_distance(identifier)
-    return made
+    return _extrinsic_distance(identifier)
 
 
 def new_profile(curve: Callable[[float], float]) -> Any:
     """A privacy profile of OpenDP's, from its curve: epsilon to delta."""
-    profile: Any = dp.new_privacy_profile(callback(curve, "f64"))
-    return profile
+    return dp.new_privacy_profile(callback(curve, "f64"))
 
 
 def hand_over(data: Any, domain: dp.Domain) -> Any:
@@ -238,8 +209,7 @@ def postprocess(
     :param record: text that identifies the function, with every parameter.
     """
     after = remember(_new_pure_function(callback(function, TO), TO=TO), Facts(record))
-    chained: dp.Measurement = measurement >> after
-    return chained
+    return measurement >> after
 
 
 def inner_query(query: Any) -> dp.Query | None:

@@ -10,12 +10,10 @@ from opendp_optimal.arrays import html_rows
 from opendp_optimal.checks import share
 from opendp_optimal.exact.halving import least
 from opendp_optimal.known import Law
-from opendp_optimal.losses.base import parse
+from opendp_optimal.losses.base import loss_of
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import asked_of, inner_query
 from opendp_optimal.measure.anatomy import chain_of, laws_of, spaces
-
-__all__ = ["Summary", "accuracy", "summarize"]
 
 
 def accuracy(release: Any, alpha: float = 0.05) -> Any:
@@ -117,9 +115,9 @@ def summarize(query: Any) -> Summary:
     ...     chain=(dp.atom_domain(T=int), dp.absolute_distance(T=int)),
     ...     output_measure=dp.max_divergence(), d_in=1, d_out=1.0,
     ... ).optimal()
-    >>> print(summarize(query))
+    >>> print(summarize(query))  # doctest: +ELLIPSIS
     releases  i32
-    noise     table of integers, loss l1, certified within 0.001%
+    noise     table of integers, loss l1, certified within 0.00...%
     costs     1.0 under MaxDivergence
     error     0.850918 expected, 95 % within 3
     """
@@ -132,9 +130,8 @@ def summarize(query: Any) -> Summary:
     d_in, _ = asked_of(inner)
     measure = str(spaces(measurement)[2].type)
     several = isinstance(laws, tuple)
-    errors = tuple(
-        law.expected_loss(parse("l1")) for law in (laws if isinstance(laws, tuple) else (laws,))
-    )
+    each = laws if isinstance(laws, tuple) else (laws,)
+    errors = tuple(law.expected_loss(loss_of("l1")) for law in each)
     return Summary(
         released=f"{len(errors)} answers" if several else str(spaces(last)[0].carrier_type),
         noise=noise_in_words(last, laws),

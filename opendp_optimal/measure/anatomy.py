@@ -29,14 +29,7 @@ from opendp.core import (
 from opendp.mod import Function
 from opendp.typing import RuntimeType
 
-from opendp_optimal.budget.events import (
-    Approximate,
-    Concentrated,
-    Event,
-    Gaussian,
-    Joint,
-    of_table,
-)
+from opendp_optimal.budget.events import Approximate, Concentrated, Event, Gaussian, Joint, of_table
 from opendp_optimal.known import DiscreteGaussian, Geometric, Laplace, Law
 from opendp_optimal.known import Gaussian as GaussianLaw
 from opendp_optimal.measure import dp
@@ -44,19 +37,6 @@ from opendp_optimal.measure.facts import facts_of, plan_digest
 from opendp_optimal.measure.natives import NATIVE, native_event, remade, same_price
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table.bounded import BoundedTable
-
-__all__ = [
-    "as_gaussian",
-    "chain_of",
-    "constructor_of",
-    "event_of",
-    "identity_of",
-    "is_interactive",
-    "law_of",
-    "laws_of",
-    "record_of",
-    "spaces",
-]
 
 CASTS = (
     "make_approximate",
@@ -68,6 +48,14 @@ CASTS = (
 """What states the same release in another notion of privacy."""
 
 
+INNER = {
+    "make_chain_mt": "measurement1",
+    "make_chain_pm": "measurement0",
+    **dict.fromkeys(CASTS, "measurement"),
+}
+"""What goes around a measurement, and the name of the argument that it is."""
+
+
 def spaces(measurement: dp.Measurement) -> tuple[dp.Domain, dp.Metric, dp.Measure]:
     """Return input domain, input metric and output measure, whatever the class says of itself."""
     return (
@@ -77,15 +65,10 @@ def spaces(measurement: dp.Measurement) -> tuple[dp.Domain, dp.Metric, dp.Measur
     )
 
 
-def _made(part: Any) -> tuple[str, dict[str, Any]]:
-    """The constructor of a part and its arguments, as OpenDP remembers them."""
-    made = getattr(part, "__opendp_dict__", {})
-    return str(made.get("__function__", "")), dict(made.get("__kwargs__", {}))
-
-
 def constructor_of(part: Any) -> tuple[str, dict[str, Any]]:
     """Return the constructor of a part and its arguments, as OpenDP remembers them."""
-    return _made(part)
+    made = getattr(part, "__opendp_dict__", {})
+    return str(made.get("__function__", "")), dict(made.get("__kwargs__", {}))
 
 
 def chain_of(measurement: dp.Measurement) -> tuple[Any, ...]:
@@ -109,7 +92,7 @@ def chain_of(measurement: dp.Measurement) -> tuple[Any, ...]:
 
 
 def _parts(part: Any) -> Iterable[Any]:
-    name, given = _made(part)
+    name, given = constructor_of(part)
     if name == "make_chain_mt":
         return [*_parts(given["transformation0"]), *_parts(given["measurement1"])]
     if name == "make_chain_pm":
@@ -165,7 +148,7 @@ def laws_of(measurement: dp.Measurement) -> Law | tuple[Law, ...]:
     :raises ValueError: if it adds no noise of a known law, or something is done after it.
     """
     last = chain_of(measurement)[-1]
-    name, given = _made(last)
+    name, given = constructor_of(last)
     if name == "make_population_amplification":  # the same noise at another price
         return laws_of(given["measurement"])
     if name == "make_composition":
@@ -176,7 +159,7 @@ def laws_of(measurement: dp.Measurement) -> Law | tuple[Law, ...]:
 
 
 def _native_law(measurement: dp.Measurement, domain: dp.AtomDomain) -> Law | None:
-    name, given = _made(measurement)
+    name, given = constructor_of(measurement)
     carrier = str(domain.carrier_type)
     scale = given.get("scale", 0.0)
     if carrier[:1] not in ("i", "u", "f") or not scale > 0 or given.get("bounds"):
@@ -202,16 +185,18 @@ def event_of(release: NoiseTable | BoundedTable | dp.Measurement, d_in: Any = No
         return of_table(release)
     if not isinstance(release, dp.Measurement):
         raise ValueError(f"releases ({release!r}) must hold tables and measurements")
+    made = facts_of(release).event
+    if made is not None:
+        return made(d_in)
     known = _known_event(release, d_in)
+    if d_in is None:
+        raise ValueError("d_in must be given: a measurement is not from this package")
     if known is None:
         return _mapped(release, d_in)
     # A chain is known by what it says of itself: what that makes must state the same price.
-    if facts_of(release).event is None:
-        if d_in is None:
-            raise ValueError("d_in must be given: a measurement is not from this package")
-        again = _again(release)
-        if spaces(again) != spaces(release) or not same_price(again, release, d_in):
-            raise ValueError("releases: the privacy map of a chain is not that of its parts")
+    again = _again(release)
+    if spaces(again) != spaces(release) or not same_price(again, release, d_in):
+        raise ValueError("releases: the privacy map of a chain is not that of its parts")
     return known
 
 
@@ -220,16 +205,11 @@ def _known_event(release: dp.Measurement, d_in: Any) -> Event | None:
     made = facts_of(release).event
     if made is not None:
         return made(d_in)
-    name, given = _made(release)
-    if name == "make_chain_mt":
-        if d_in is None:
-            raise ValueError("d_in must be given: a measurement is chained after a transformation")
-        distance = transformation_map(given["transformation0"], d_in)
-        return _known_event(given["measurement1"], distance)
-    if name == "make_chain_pm":
-        return _known_event(given["measurement0"], d_in)
-    if name in CASTS:
-        return _known_event(given["measurement"], d_in)
+    name, given = constructor_of(release)
+    if name == "make_chain_mt" and d_in is None:
+        raise ValueError("d_in must be given: a measurement is chained after a transformation")
+    if name in INNER:
+        return _known_event(given[INNER[name]], inner_distance(name, given, d_in))
     if name == "make_composition":
         return Joint(tuple(event_of(part, d_in) for part in given["measurements"]))
     if d_in is None or name not in NATIVE:
@@ -237,43 +217,46 @@ def _known_event(release: dp.Measurement, d_in: Any) -> Event | None:
     return native_event(name, given, measurement_map(release, d_in), d_in)
 
 
+def inner_distance(name: str, given: dict[str, Any], d_in: Any) -> Any:
+    """The distance of neighbours at a measurement, from that at what goes around it.
+
+    :param name: of the constructor of what goes around it
+    :param given: its arguments
+    :param d_in: distance between neighbours
+    """
+    after = name == "make_chain_mt"
+    return transformation_map(given["transformation0"], d_in) if after else d_in
+
+
 def _again(release: dp.Measurement) -> dp.Measurement:
     """What OpenDP's record says of a measurement, made again; functions after it are left out."""
     if facts_of(release).event is not None:
         return release
-    name, given = _made(release)
-    if name == "make_chain_mt":
-        return make_chain_mt(_again(given["measurement1"]), given["transformation0"])
+    name, given = constructor_of(release)
     if name == "make_chain_pm":
         return _again(given["measurement0"])
-    if name in CASTS:
-        return remade(name, {**given, "measurement": _again(given["measurement"])})
     if name == "make_composition":
         return release  # each part was looked at by itself
+    if name in INNER:
+        given[INNER[name]] = _again(given[INNER[name]])
     return remade(name, given)
 
 
 def _mapped(measurement: dp.Measurement, d_in: Any) -> Event:
     """What a measurement's own map states."""
     kind = str(measurement_output_measure(measurement).type)
-    if d_in is None:
-        raise ValueError("d_in must be given: a measurement is not from this package")
-    if kind not in _MEASURES:
+    exact = kind.removeprefix("Approximate<").removesuffix(">")
+    if exact not in _MEASURES:
         raise ValueError(
             f"releases: cannot price a measurement under {kind}; convert it to (epsilon, delta) "
             "first"
         )
     loss = measurement_map(measurement, d_in)
-    main, delta = loss if kind.startswith("Approximate") else (loss, 0.0)
-    return _MEASURES[kind](float(main), float(delta))
+    main, delta = (loss, 0.0) if kind == exact else loss
+    return _MEASURES[exact](float(main), float(delta))
 
 
-_MEASURES = {
-    "MaxDivergence": Approximate,
-    "Approximate<MaxDivergence>": Approximate,
-    "ZeroConcentratedDivergence": Concentrated,
-    "Approximate<ZeroConcentratedDivergence>": Concentrated,
-}
+_MEASURES = {"MaxDivergence": Approximate, "ZeroConcentratedDivergence": Concentrated}
 
 
 def as_gaussian(measurement: dp.Measurement) -> dp.Measurement | None:
@@ -286,7 +269,7 @@ def as_gaussian(measurement: dp.Measurement) -> dp.Measurement | None:
     facts = facts_of(measurement)
     if facts.event is not None:
         return measurement if isinstance(facts.event(0), Gaussian) else None
-    name, given = _made(measurement)
+    name, given = constructor_of(measurement)
     if name != "make_chain_mt" or not isinstance(given["measurement1"], dp.Measurement):
         return None
     inner = as_gaussian(given["measurement1"])
@@ -307,7 +290,7 @@ def is_interactive(part: Any) -> bool:
     """Whether OpenDP's record of a measurement says that it releases a queryable."""
     if isinstance(part, list | tuple):
         return any(is_interactive(each) for each in part)
-    name, given = _made(part)
+    name, given = constructor_of(part)
     return name in INTERACTIVE or any(is_interactive(each) for each in given.values())
 
 
@@ -363,7 +346,7 @@ def _part_record(part: Any) -> Any:
     known = facts_of(part).record
     if known is not None:
         return {"made": known, "space": [str(each) for each in _space(part)]}
-    name, given = _made(part)
+    name, given = constructor_of(part)
     if not name or name.startswith(("_", "make_user", "new_user")):
         raise ValueError(f"measurement: a part made by {name or 'unknown means'} is not identified")
     return {"made": name, "of": {key: _record(each) for key, each in given.items()}}

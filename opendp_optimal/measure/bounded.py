@@ -11,17 +11,15 @@ from typing import Any
 from opendp_optimal.budget.events import Approximate, of_table
 from opendp_optimal.exact.numbers import float_up
 from opendp_optimal.measure import dp
-from opendp_optimal.measure._opendp import make_measurement, require_features
-from opendp_optimal.measure.facts import Facts, record_text, remember
+from opendp_optimal.measure._opendp import require_features
+from opendp_optimal.measure.facts import Facts, record_text
 from opendp_optimal.measure.guarantee import designed_distance, group
-from opendp_optimal.measure.noise import LossLike, target_of
-from opendp_optimal.measure.release import make_direct
+from opendp_optimal.measure.noise import LossLike, stated, target_of
+from opendp_optimal.measure.release import make_numeric
 from opendp_optimal.measure.space import INTEGER_RANGES, Space, space_of
 from opendp_optimal.measure.waiting import defer, to_then
 from opendp_optimal.search.bounded import solve_bounded
 from opendp_optimal.table.bounded import BoundedTable
-
-__all__ = ["make_optimal_bounded", "make_optimal_bounded_noise", "then_optimal_bounded_noise"]
 
 LONGEST = 64
 """Integer ranges up to this length have a row for each integer; longer ones are rounded reals."""
@@ -99,25 +97,8 @@ def make_optimal_bounded_noise(
         cache=cache,
     )
     pair = _privacy_map(space, table, d_in)
-    measure: dp.Measure
-    privacy_map: Callable[[Any], Any]
-    if isinstance(d_out, tuple):
-        measure, privacy_map = dp.approximate(dp.max_divergence()), pair
-    else:
-        measure = dp.max_divergence()
-
-        def privacy_map(d: Any) -> Any:
-            return pair(d)[0]
-
-    release = _releaser(space, table)
-    measurement = make_direct(
-        make_measurement(
-            input_domain, input_metric, measure, release, privacy_map, TO=space.output_type
-        ),
-        space,
-        release,
-    )
-    measurement.table = table
+    measure, privacy_map = stated(d_out, pair)
+    release = table.whole_releaser() if space.integer else table.releaser()
     record = record_text("make_optimal_bounded_noise", table.problem.fingerprint, d_in, d_out)
 
     def event(d: Any) -> Approximate:
@@ -127,7 +108,10 @@ def make_optimal_bounded_noise(
             return Approximate(*paid)
         return replace(of_table(table), epsilon=paid[0], delta=paid[1])
 
-    return remember(measurement, Facts(record, None, event))
+    facts = Facts(record, None, event)
+    made = make_numeric(input_domain, input_metric, measure, space, release, privacy_map, facts)
+    made.table = table
+    return made
 
 
 then_optimal_bounded_noise = to_then(make_optimal_bounded_noise)
@@ -183,7 +167,3 @@ def _privacy_map(
         return table.epsilon, known[apart]
 
     return pair
-
-
-def _releaser(space: Space, table: BoundedTable) -> Callable[[Any], Any]:
-    return table.whole_releaser() if space.integer else table.releaser()

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 from opendp_optimal.checks import whole
@@ -16,8 +17,6 @@ from opendp_optimal.measure.facts import record_text
 from opendp_optimal.measure.space import INTEGER_RANGES, space_of
 from opendp_optimal.measure.waiting import to_then
 from opendp_optimal.table.channel import ChannelTable
-
-__all__ = ["make_optimal_channel", "then_optimal_channel"]
 
 
 def make_optimal_channel(
@@ -72,12 +71,11 @@ def make_optimal_channel(
     epsilon = table.request.epsilon
     released: Sequence[Any] = range(start, start + outputs) if actions is None else tuple(actions)
     far = table.request.distances
-    widest = [
+    exactly = [
         max(max(far[x][x + d], far[x + d][x]) for x in range(size - d)) if d else Fraction(0)
         for d in range(size)
     ]
-    for d in range(1, size):
-        widest[d] = max(widest[d], widest[d - 1])
+    widest = list(accumulate(exactly, max))
 
     def release(x: int) -> Any:
         return released[table.draw(min(max(x - start, 0), size - 1))]

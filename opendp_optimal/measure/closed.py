@@ -9,6 +9,7 @@ grid. The discrete Gaussian lives on the integers and has a price of its own. Pr
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -29,24 +30,15 @@ from opendp_optimal.exact.numbers import float_down, float_up, root_up
 from opendp_optimal.known import DiscreteGaussian, Laplace, Law, Tabulated, gaussian_sigma
 from opendp_optimal.known import Gaussian as GaussianLaw
 from opendp_optimal.measure import dp
-from opendp_optimal.measure._opendp import make_measurement
-from opendp_optimal.measure.facts import Facts, record_text, remember
+from opendp_optimal.measure.facts import Facts, record_text
 from opendp_optimal.measure.guarantee import designed_distance, group
-from opendp_optimal.measure.release import FINEST, Grid, make_direct, releaser
+from opendp_optimal.measure.release import Grid, make_numeric, releaser, slack_of
 from opendp_optimal.measure.space import Space
 from opendp_optimal.sample.integers import (
     discrete_gaussian_integers,
     gaussian_integers,
     laplace_floors,
 )
-
-__all__ = [
-    "ClosedNoise",
-    "closed_measurement",
-    "gaussian_for_delta",
-    "gaussian_for_rho",
-    "laplace_for_rho",
-]
 
 FINENESS = 16
 """Binary digits between the noise scale and the grid."""
@@ -55,6 +47,7 @@ WIDEST_DISCRETE = 32.0
 LONGEST = 24
 """The noise scale is at most this power of two grid steps."""
 SCALES = 2.0**-500, 2.0**500
+"""Noise is at least and at most so wide: grid steps, and what is released, are normal floats."""
 _CLOSE = 1e-9
 _MOST_LISTED = 1 << 20
 
@@ -85,7 +78,7 @@ class ClosedNoise:
     @property
     def grid(self) -> Grid:
         """The grid that values are rounded to."""
-        return Grid(self.bits, _slack(self.space, self.bits), 1, 1)
+        return Grid(self.bits, slack_of(self.space, self.bits), 1, 1)
 
     def moved(self, d_in: Any) -> Fraction:
         """Return how far apart values can be on the grid, in steps, in the noise's own norm."""
@@ -161,11 +154,6 @@ def _epsilon(noise: ClosedNoise, distance: Fraction, delta: float) -> float:
     return least(lambda e: noise.delta(distance, e) <= delta, 0.0, high, close=_CLOSE)
 
 
-def _slack(space: Space, bits: int) -> int:
-    exact = bits >= 0 if space.integer else bits >= FINEST
-    return 0 if exact else 1
-
-
 def _length(space: Space, d_in: Any) -> Fraction:
     """A distance; of vectors the Euclidean one need not be whole where each integer moves by 1."""
     whole = space.distance(d_in)
@@ -178,7 +166,7 @@ def _designed(space: Space, d_in: Any) -> Fraction:
 
 
 def _moved(space: Space, bits: int, distance: Fraction) -> Fraction:
-    slack = _slack(space, bits)
+    slack = slack_of(space, bits)
     if distance == 0:
         return Fraction(0)
     steps = distance * Fraction(2) ** bits
@@ -269,7 +257,7 @@ def laplace_for_rho(space: Space, d_in: Any, rho: float) -> ClosedNoise:
     >>> laplace_for_rho(Space("f64", "absolute"), 1.0, 0.5).rho(1.0) <= 0.5
     True
     """
-    high = 2.0 * (rho + math.sqrt(2 * rho))
+    high = min(2.0 * (rho + math.sqrt(2 * rho)), sys.float_info.max)
     epsilon = largest(lambda e: laplace_rho_up(Fraction(e)) <= rho, rho, high, close=1e-12)
     distance = _designed(space, d_in)
     bits = _bits(space, float(distance) / epsilon, float(distance))
@@ -311,13 +299,9 @@ def closed_measurement(
             return epsilon, d_out[1]
         return group(d_out[0], d_out[1], math.ceil(distance / last))
 
-    release = releaser(space, noise, noise.grid)
-    made = make_measurement(
-        input_domain, input_metric, output_measure, release, price, TO=space.output_type
-    )
-    measurement = make_direct(made, space, release)
-    measurement.noise = noise
-    record = record_text(
-        "closed_measurement", noise.kind, noise.rate, noise.bits, noise.d_in, d_out
-    )
-    return remember(measurement, Facts(record, lambda: noise.law, noise.event))
+    release = releaser(space, noise.draw, noise.grid)
+    asked = noise.kind, noise.rate, noise.bits, noise.d_in, d_out
+    facts = Facts(record_text("closed_measurement", *asked), lambda: noise.law, noise.event)
+    made = make_numeric(input_domain, input_metric, output_measure, space, release, price, facts)
+    made.noise = noise
+    return made

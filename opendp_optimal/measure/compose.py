@@ -13,8 +13,6 @@ from opendp_optimal.measure.anatomy import event_of
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table.bounded import BoundedTable
 
-__all__ = ["compose"]
-
 
 def compose(
     releases: Iterable[NoiseTable | BoundedTable | dp.Measurement],
@@ -60,7 +58,7 @@ def compose(
 
 
 def _events(releases: Iterable[Any], d_in: Any) -> Iterator[Event]:
-    last: Any = None
+    last: Any = object()
     for release in releases:
         if release is not last:  # the one before, which is still held, is the same again
             event, last = event_of(release, d_in), release

@@ -20,21 +20,18 @@ from opendp_optimal.exact.numbers import float_up
 from opendp_optimal.known import expected_loss
 from opendp_optimal.losses.base import Loss
 from opendp_optimal.measure import dp
-from opendp_optimal.measure._opendp import make_measurement
 from opendp_optimal.measure.closed import (
     ClosedNoise,
     closed_measurement,
     gaussian_for_rho,
     laplace_for_rho,
 )
-from opendp_optimal.measure.facts import Facts, record_text, remember
+from opendp_optimal.measure.facts import Facts, record_text
 from opendp_optimal.measure.guarantee import designed_distance, group
-from opendp_optimal.measure.release import make_direct, releaser
+from opendp_optimal.measure.release import make_numeric
 from opendp_optimal.measure.space import space_of
 from opendp_optimal.measure.vector import VectorGuarantee
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_EPSILON
-
-__all__ = ["KINDS", "concentrated_noise", "pure_epsilon"]
 
 KINDS = ("gaussian", "laplace", "table")
 """Of noise under zCDP."""
@@ -58,9 +55,8 @@ def concentrated_noise(
     d_in: Any,
     d_out: Any,
     output_measure: dp.Measure,
-    pure: Callable[[Any], dp.Measurement],
     loss: Loss,
-    sized: Callable[[dp.Domain], dp.Measurement],
+    table: Callable[..., dp.Measurement],
     only: str | None = None,
 ) -> dp.Measurement:
     """Make the measurement of least expected loss for a zCDP target.
@@ -70,15 +66,21 @@ def concentrated_noise(
     :param d_in: the largest distance between neighbours
     :param d_out: a rho, or ``(rho, delta)``
     :param output_measure: zCDP, or approximate zCDP
-    :param pure: makes a measurement from a table, for an epsilon or a pair
     :param loss: what to minimise
-    :param sized: makes the same measurement for another domain, of vectors of one length
+    :param table: makes a measurement from a table, for a space, ``d_in`` and an epsilon or a pair
     :param only: the kind of noise to take, one of :data:`KINDS`; the best of all by default
     """
     space = space_of(input_domain, input_metric)
     rho, delta = _target(d_out, output_measure)
     exact = space.integer and space.norm in ("l1", "l2")  # as long as they like
     if space.vector and space.size is None and not exact and only != "laplace":
+
+        def sized(size: int) -> dp.Measurement:
+            domain = dp.vector_domain(input_domain.element_domain, size=size)
+            return concentrated_noise(
+                domain, input_metric, d_in, d_out, output_measure, loss, table, only
+            )
+
         return _by_length(input_domain, input_metric, d_in, d_out, output_measure, sized)
     candidates: list[tuple[float, Callable[[], dp.Measurement]]] = []
     refused: list[str] = []
@@ -90,14 +92,8 @@ def concentrated_noise(
             refused.append(str(error))
             return
         target = (rho, 0.0) if isinstance(d_out, tuple) else rho
-        candidates.append(
-            (
-                closed.law.expected_loss(loss),
-                lambda: closed_measurement(
-                    input_domain, input_metric, closed, output_measure, target
-                ),
-            )
-        )
+        of = input_domain, input_metric, closed, output_measure, target
+        candidates.append((closed.law.expected_loss(loss), partial(closed_measurement, *of)))
 
     single = not space.vector or space.size == 1
     if only in (None, "gaussian"):
@@ -108,26 +104,23 @@ def concentrated_noise(
         refused.append(f"input_domain ({input_domain}) must hold single numbers for Laplace noise")
     best = min((value for value, _ in candidates), default=math.inf)
     epsilon = pure_epsilon(rho)
-    if only not in (None, "table"):
-        pass
-    elif epsilon < MIN_EPSILON:
+    wanted = only in (None, "table")
+    if wanted and epsilon < MIN_EPSILON:
         refused.append(f"d_out ({d_out!r}) must be larger: {MIN_EPSILON:g} is the least epsilon")
-    else:
+    elif wanted:
         epsilon = min(epsilon, MAX_EPSILON)
         unit = float(space.distance(d_in))
         about = expected_loss("staircase", epsilon, 0.0, loss, unit=unit)
         if only or space.integer or delta > 0 or about <= _CLOSE * best:
             try:
-                table = pure((epsilon, delta) if delta else epsilon)
+                target = (epsilon, delta) if delta else epsilon
+                pure = table(input_domain, input_metric, d_in, target)
             except ValueError as error:
                 refused.append(str(error))
             else:
-                candidates.append(
-                    (
-                        _table_loss(table),
-                        lambda: _from_table(table, output_measure, rho, isinstance(d_out, tuple)),
-                    )
-                )
+                pair = isinstance(d_out, tuple)
+                made = partial(_from_table, pure, output_measure, rho, pair)
+                candidates.append((_table_loss(pure), made))
     if not candidates:
         raise ValueError("; ".join(dict.fromkeys(refused)))
     return min(candidates, key=lambda candidate: candidate[0])[1]()
@@ -139,17 +132,13 @@ def _by_length(
     d_in: Any,
     d_out: Any,
     output_measure: dp.Measure,
-    sized: Callable[[dp.Domain], dp.Measurement],
+    sized: Callable[[int], dp.Measurement],
 ) -> dp.Measurement:
     """Vectors of each length get a design of their own when the first of them is released."""
     space = space_of(input_domain, input_metric)
     rho, delta = _target(d_out, output_measure)
     last = designed_distance(space, d_in)
-    element = input_domain.element_domain
-
-    @lru_cache(maxsize=256)
-    def of(size: int) -> dp.Measurement:
-        return sized(dp.vector_domain(element, size=size))
+    of = lru_cache(maxsize=256)(sized)
 
     def price(d: Any) -> Any:
         times = math.ceil(space.distance(d) / last)
@@ -159,15 +148,10 @@ def _by_length(
             return cost
         return cost, (group(pure_epsilon(rho), delta, times)[1] if times else 0.0)
 
-    release = partial(_release, of)
-    made = make_measurement(
-        input_domain, input_metric, output_measure, release, price, TO=space.output_type
-    )
-    return remember(make_direct(made, space, release), Facts())
+    def release(data: Any) -> Any:
+        return of(len(data))(data) if len(data) else data
 
-
-def _release(of: Callable[[int], dp.Measurement], data: Any) -> Any:
-    return of(len(data))(data) if len(data) else data
+    return make_numeric(input_domain, input_metric, output_measure, space, release, price, Facts())
 
 
 def _target(d_out: Any, output_measure: dp.Measure) -> tuple[float, float]:
@@ -195,31 +179,19 @@ def _from_table(
 ) -> dp.Measurement:
     """State a pure or approximate release of a table under zCDP."""
     guarantee = measurement.guarantee
-    space = guarantee.space
 
     def price(d_in: Any) -> Any:
         epsilon, delta = guarantee.pair(d_in)
-        cost = (
-            min(rho, pure_rho_up(epsilon)) if epsilon <= guarantee.epsilon else pure_rho_up(epsilon)
-        )
+        cost = pure_rho_up(epsilon)
+        cost = min(rho, cost) if epsilon <= guarantee.epsilon else cost
         return (cost, delta) if pair else cost
 
-    release = (
-        guarantee.release()
-        if isinstance(guarantee, VectorGuarantee)
-        else releaser(space, guarantee.table, guarantee.grid)
-    )
-    made = make_measurement(
-        measurement.input_domain,
-        measurement.input_metric,
-        output_measure,
-        release,
-        price,
-        TO=space.output_type,
-    )
-    stated = make_direct(made, space, release)
-    stated.table, stated.guarantee = guarantee.table, guarantee
     vector = isinstance(guarantee, VectorGuarantee)
     asked = guarantee.power if vector else guarantee.table.problem.fingerprint
     record = record_text("concentrated_noise", asked, guarantee.d_in, rho, pair)
-    return remember(stated, Facts(record, guarantee.law, guarantee.event))
+    facts = Facts(record, guarantee.law, guarantee.event)
+    domain, metric = measurement.input_domain, measurement.input_metric
+    space, release = guarantee.space, guarantee.release()
+    stated = make_numeric(domain, metric, output_measure, space, release, price, facts)
+    stated.table, stated.guarantee = guarantee.table, guarantee
+    return stated

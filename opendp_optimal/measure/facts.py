@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from opendp_optimal.known import Law
     from opendp_optimal.table import NoiseTable
 
-__all__ = ["Facts", "digest_of", "facts_of", "plan_digest", "record_text", "remember"]
-
 T = TypeVar("T")
 
 
@@ -69,8 +67,7 @@ def record_text(name: str, *values: Any) -> str:
     >>> record_text("make_it", 1, (0.5, 1e-6), None)
     'make_it(1, (0.5, 1e-06), None)'
     """
-    plain = ", ".join(_plain(value) for value in values)
-    return f"{name}({plain})"
+    return name + _plain(values)
 
 
 def _plain(value: Any) -> str:

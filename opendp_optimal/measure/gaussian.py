@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,16 +16,18 @@ from opendp_optimal.budget.events import Gaussian
 from opendp_optimal.checks import positive, power_of_two
 from opendp_optimal.exact.numbers import float_down, float_up, root_up
 from opendp_optimal.known import Gaussian as GaussianLaw
-from opendp_optimal.known import Laplace, Law
+from opendp_optimal.known import Laplace
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import make_measurement, require_features
 from opendp_optimal.measure.closed import (
+    FINENESS,
+    SCALES,
     closed_measurement,
     gaussian_for_delta,
     gaussian_for_rho,
 )
 from opendp_optimal.measure.facts import Facts, record_text, remember
-from opendp_optimal.measure.space import Space, space_of
+from opendp_optimal.measure.space import Space, is_real, measure_name, space_of
 from opendp_optimal.measure.waiting import defer, to_then
 from opendp_optimal.sample.integers import (
     LARGEST_DIMENSION,
@@ -34,47 +37,37 @@ from opendp_optimal.sample.integers import (
     smallest_rate,
 )
 
-__all__ = [
-    "make_exact_gaussian",
-    "make_grid_gaussian",
-    "make_grid_laplace",
-    "make_waiting_gaussian",
-    "then_exact_gaussian",
-    "then_grid_gaussian",
-    "then_grid_laplace",
-]
-
-FINENESS = 16
-"""Binary digits between the noise scale and the grid, unless a grid is given."""
-SCALES = 2.0**-500, 2.0**500
-"""Noise is at least and at most so wide: grid steps, and what is released, are normal floats."""
 LARGEST_STEPS = 2.0**50
 """Coordinates are clamped to this many grid steps, where integers are still exact floats."""
 
 
 @dataclass(frozen=True)
 class _Layout:
+    domain: dp.Domain
+    metric: dp.Metric
     space: Space
     size: int
     grid: float
 
-    @property
-    def slack(self) -> Fraction:
-        """What rounding to the grid can add to a distance: a grid step per coordinate."""
-        if self.space.integer:
-            return Fraction(0)
-        return Fraction(float_up(Fraction(self.grid) * root_up(self.size)))
-
     def distance(self, d_in: Any) -> Fraction:
-        """Return the largest distance on the grid between data that far apart."""
-        if isinstance(d_in, bool) or not isinstance(d_in, (int, float)) or not d_in >= 0:
+        """Return the largest distance on the grid between data that far apart.
+
+        Rounding to the grid can add a grid step per coordinate.
+        """
+        if not is_real(d_in) or not d_in >= 0:
             raise ValueError(f"d_in ({d_in!r}) must be a number that is at least 0")
         if math.isinf(d_in):
             raise ValueError("d_in (inf) must be finite")
-        return Fraction(d_in) + self.slack
+        slack = 0.0 if self.space.integer else float_up(Fraction(self.grid) * root_up(self.size))
+        return Fraction(d_in) + Fraction(slack)
 
-    def release(self, noise: Callable[[], Integers]) -> Callable[[Any], Any]:
-        """Return the function that adds noise to data of this layout."""
+    def measurement(
+        self,
+        measure: dp.Measure,
+        noise: Callable[[], Integers],
+        privacy_map: Callable[[Any], float],
+    ) -> dp.Measurement:
+        """Return what adds noise to data of this layout."""
         vector, size, grid = self.space.vector, self.size, self.grid
 
         def function(data: Any) -> Any:
@@ -86,16 +79,8 @@ class _Layout:
             noisy = (steps.astype(np.int64) + noise()) * grid
             return noisy if vector else float(noisy[0])
 
-        return function
-
-    def law(self, noise: Law) -> Callable[[], Law]:
-        """Return what says the law of noise on each number."""
-        return lambda: noise
-
-    @property
-    def output(self) -> str:
-        """OpenDP's name of the type released."""
-        return "Vec<f64>" if self.space.vector else "f64"
+        output = "Vec<f64>" if vector else "f64"
+        return make_measurement(self.domain, self.metric, measure, function, privacy_map, TO=output)
 
 
 def _layout(
@@ -115,7 +100,7 @@ def _layout(
         step = power_of_two("grid", grid)
         if space.integer and step > 1.0:
             raise ValueError(f"grid ({grid!r}) must be at most 1 for integers")
-    return _Layout(space, space.size or 1, step)
+    return _Layout(input_domain, input_metric, space, space.size or 1, step)
 
 
 def make_grid_gaussian(
@@ -149,13 +134,8 @@ def make_grid_gaussian(
     def privacy_map(d_in: Any) -> float:
         return float_up(Fraction(price) * layout.distance(d_in) ** 2)
 
-    measurement = make_measurement(
-        input_domain,
-        input_metric,
-        dp.zero_concentrated_divergence(),
-        layout.release(lambda: gaussian_integers(rate, layout.size)),
-        privacy_map,
-        TO=layout.output,
+    made = layout.measurement(
+        dp.zero_concentrated_divergence(), lambda: gaussian_integers(rate, layout.size), privacy_map
     )
     record = record_text("make_grid_gaussian", price, layout.grid)
 
@@ -164,7 +144,7 @@ def make_grid_gaussian(
             raise ValueError("d_in must be given: this noise is designed for no distance")
         return Gaussian(privacy_map(d_in))
 
-    return remember(measurement, Facts(record, layout.law(GaussianLaw(scale)), event))
+    return remember(made, Facts(record, lambda: GaussianLaw(scale), event))
 
 
 def make_exact_gaussian(
@@ -204,7 +184,7 @@ def make_exact_gaussian(
         output_measure = (
             dp.approximate(dp.max_divergence()) if pair else dp.zero_concentrated_divergence()
         )
-    kind = str(output_measure.type)
+    kind = measure_name(output_measure)
     main, delta = loss_of_pair(d_out, kind)
     if kind == "Approximate<MaxDivergence>":
         if not 0 < delta < 1:
@@ -229,12 +209,7 @@ def loss_of_pair(d_out: Any, kind: str) -> tuple[float, float]:
 
 
 def _is_number(value: Any) -> bool:
-    return (
-        isinstance(value, (int, float))
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-        and value >= 0
-    )
+    return is_real(value) and 0 <= value <= sys.float_info.max
 
 
 def make_grid_laplace(
@@ -273,16 +248,11 @@ def make_grid_laplace(
     def privacy_map(d_in: Any) -> float:
         return float_up(Fraction(price) * layout.distance(d_in))
 
-    measurement = make_measurement(
-        input_domain,
-        input_metric,
-        dp.max_divergence(),
-        layout.release(lambda: laplace_vectors(rate, 1, layout.size)[0]),
-        privacy_map,
-        TO=layout.output,
+    made = layout.measurement(
+        dp.max_divergence(), lambda: laplace_vectors(rate, 1, layout.size)[0], privacy_map
     )
     record = record_text("make_grid_laplace", price, layout.grid)
-    return remember(measurement, Facts(record, layout.law(Laplace(price))))
+    return remember(made, Facts(record, lambda: Laplace(price)))
 
 
 def _check_rate(rate: float, layout: _Layout, *, pure: bool) -> None:

@@ -41,7 +41,7 @@ import numpy as np
 from opendp_optimal.budget.events import Profile
 from opendp_optimal.exact.numbers import BITS, exp_bounds, float_down, float_up
 from opendp_optimal.known.law import Tabulated
-from opendp_optimal.measure.release import Grid
+from opendp_optimal.measure.release import Grid, releaser
 from opendp_optimal.measure.space import Space
 from opendp_optimal.table import NoiseTable
 
@@ -63,16 +63,9 @@ class Design:
 
     def total(self, epsilon: float, delta: float, copies: int) -> tuple[float, float]:
         """Return what ``copies`` releases or steps of (epsilon, delta) amount to, rounded up."""
-        if copies == 1:
-            return epsilon, delta
-        sum_delta = Fraction(delta) * (
-            geometric_up(epsilon, copies) if self.argument == "steps" else copies
-        )
-        return float_up(copies * Fraction(epsilon)), min(1.0, float_up(sum_delta))
-
-    def share(self, epsilon: float, copies: int) -> float:
-        """Return the epsilon of each of ``copies`` releases or steps, rounded down."""
-        return epsilon if copies == 1 else float_down(Fraction(epsilon) / copies)
+        if copies == 1 or self.argument == "steps":
+            return group(epsilon, delta, copies)
+        return float_up(copies * Fraction(epsilon)), min(1.0, float_up(copies * Fraction(delta)))
 
 
 def design_for(
@@ -231,7 +224,7 @@ class Guarantee:
             if copies == 0:
                 return 0.0
             hop = float_down(Fraction(min(epsilon, LARGEST_EPSILON * hops)) / hops)
-            each = self.design.share(hop, copies)
+            each = float_down(Fraction(hop) / copies)
             delta = self.table.delta_at(each, shift)
             return group(hop, self.design.total(each, delta, copies)[1], hops)[1]
 
@@ -246,7 +239,11 @@ class Guarantee:
     def law(self) -> Tabulated:
         """The distribution of the noise on each number."""
         law = self.table.law(float(self.design.sensitivity))
-        return law.rounded() if self.space.integer and not law.integer else law
+        return law.rounded() if self.space.integer else law
+
+    def release(self) -> Callable[[Any], Any]:
+        """The function that adds the noise to data of the space."""
+        return releaser(self.space, self.table.draw, self.grid)
 
     def _moved(self, d_in: Any) -> tuple[Any, int, int]:
         """Return the table's shift at a distance, the releases or steps, and the hops of those."""

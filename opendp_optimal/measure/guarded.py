@@ -15,37 +15,30 @@ from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import make_measurement, require_features
 from opendp_optimal.measure.anatomy import as_gaussian, spaces
-
-__all__ = ["BudgetError", "filter_context", "make_filter", "priced"]
+from opendp_optimal.measure.space import measure_name
 
 
 class _FilteredData(OdometerQueryable):
     """Answers measurements while the filter lets them through."""
 
     def __init__(
-        self,
-        data: Any,
-        space: tuple[dp.Domain, dp.Metric],
-        measure: dp.Measure,
-        d_in: Any,
-        keep: Filter,
+        self, data: Any, wanted: tuple[dp.Domain, dp.Metric, dp.Measure], d_in: Any, keep: Filter
     ) -> None:
-        self._data, self._space, self._measure = data, space, measure
+        self._data, self._spaces = data, wanted
         self._d_in, self._filter = d_in, keep
-
-    def __call__(self, query: dp.Measurement) -> Any:
-        return self.invoke(query)
 
     def invoke(self, query: dp.Measurement) -> Any:
         """Charge a measurement, then run it."""
         gaussian = self._filter.gaussian_only
-        query, price = priced(query, *self._space, self._measure, self._d_in, gaussian=gaussian)
+        query, price = priced(query, *self._spaces, self._d_in, gaussian=gaussian)
         if not self._filter.charge(price, gaussian=gaussian):
             left = float_down(self._filter.remaining)
             raise BudgetError(
                 f"query ({float(price):.6g}) must cost at most what is left, {left:.6g}"
             )
         return measurement_invoke(query, self._data)
+
+    __call__ = invoke
 
     def privacy_loss(self, d_in: Any) -> float:
         """Return what was spent, rounded up."""
@@ -119,7 +112,7 @@ def make_filter(
     """
     require_features("contrib")
     kinds = {"MaxDivergence": GpFilter, "ZeroConcentratedDivergence": CgpFilter}
-    name = str(output_measure.type)
+    name = measure_name(output_measure)
     if name not in kinds:
         raise ValueError(f"output_measure ({name}) must be one of {', '.join(kinds)}")
     if isinstance(d_out, Filter):
@@ -141,15 +134,12 @@ def make_filter(
             raise ValueError(f"d_in ({d!r}) must be at most the filter's, {d_in!r}")
         return float_up(capacity)
 
-    space = input_domain, input_metric
-    return make_measurement(
-        input_domain,
-        input_metric,
-        output_measure,
-        lambda data: _FilteredData(data, space, output_measure, d_in, fresh()),
-        privacy_map,
-        TO="ExtrinsicObject",
-    )
+    wanted = input_domain, input_metric, output_measure
+
+    def spawn(data: Any) -> _FilteredData:
+        return _FilteredData(data, wanted, d_in, fresh())
+
+    return make_measurement(*wanted, spawn, privacy_map, TO="ExtrinsicObject")
 
 
 def filter_context(

@@ -5,27 +5,16 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from opendp.combinators import make_chain_mt, make_chain_pm
-
-from opendp_optimal.losses.base import parse
+from opendp_optimal.losses.base import loss_of
 from opendp_optimal.measure import dp
-from opendp_optimal.measure.anatomy import CASTS, constructor_of, law_of, spaces
+from opendp_optimal.measure.anatomy import INNER, constructor_of, inner_distance, law_of, spaces
 from opendp_optimal.measure.facts import facts_of
 from opendp_optimal.measure.natives import NATIVE, remade
 from opendp_optimal.measure.noise import LossLike, make_optimal_noise
 
-__all__ = ["improve"]
-
 log = logging.getLogger(__name__)
 
-_AROUND = (
-    "make_approximate",
-    "make_pureDP_to_zCDP",
-    "make_population_amplification",
-    "make_zCDP_to_approxDP",
-    "make_fixed_approxDP_to_approxDP",
-    "make_fix_delta",
-)
+_AROUND = {**INNER, "make_population_amplification": "measurement"}
 """What goes around a measurement and asks its map at the same distance."""
 _CURVE = "make_fix_delta"
 """States a curve at one delta: noise made for that pair of numbers may be better than any curve."""
@@ -73,31 +62,21 @@ def _improved(part: dp.Measurement, d_in: Any, loss: LossLike) -> dp.Measurement
     name, given = constructor_of(part)
     if facts_of(part).record is not None:
         return part
-    if name == "make_chain_mt":
-        before = given["transformation0"]
-        inner = _improved(given["measurement1"], before.map(d_in), loss)
-        return part if inner is given["measurement1"] else make_chain_mt(inner, before)
-    if name == "make_chain_pm":
-        inner = _improved(given["measurement0"], d_in, loss)
-        return (
-            part if inner is given["measurement0"] else make_chain_pm(given["postprocess1"], inner)
-        )
     if name == _CURVE:
         target = part.map(d_in)
         swapped = _swapped(given["measurement"], d_in, loss, target, spaces(part)[2])
         if swapped is not None:
             return swapped
     if name in _AROUND:
-        inner = _improved(given["measurement"], d_in, loss)
-        return (
-            part if inner is given["measurement"] else remade(name, {**given, "measurement": inner})
-        )
+        before = given[_AROUND[name]]
+        inner = _improved(before, inner_distance(name, given, d_in), loss)
+        return part if inner is before else remade(name, {**given, _AROUND[name]: inner})
     if name == "make_composition":
         parts = [_improved(each, d_in, loss) for each in given["measurements"]]
         same = all(a is b for a, b in zip(parts, given["measurements"], strict=True))
         return part if same else dp.c.make_composition(parts)
     if name in NATIVE:
-        return _noise(part, d_in, loss)
+        return _better(part, d_in, loss, part.map(d_in), spaces(part)[2]) or part
     log.info("unchanged: a part made by %s is not recognised", name or "unknown means")
     return part
 
@@ -107,21 +86,13 @@ def _swapped(
 ) -> dp.Measurement | None:
     """A chain whose only noise is made for another price; None where that is not better."""
     name, given = constructor_of(part)
-    if name == "make_chain_mt":
-        before = given["transformation0"]
-        inner = _swapped(given["measurement1"], before.map(d_in), loss, d_out, measure)
-        return None if inner is None else make_chain_mt(inner, before)
-    if name == "make_chain_pm":
-        inner = _swapped(given["measurement0"], d_in, loss, d_out, measure)
-        return None if inner is None else make_chain_pm(given["postprocess1"], inner)
-    if name in CASTS:
-        return _swapped(given["measurement"], d_in, loss, d_out, measure)
+    if name in INNER:
+        distance = inner_distance(name, given, d_in)
+        inner = _swapped(given[INNER[name]], distance, loss, d_out, measure)
+        if inner is None or INNER[name] == "measurement":  # the new noise states the price itself
+            return inner
+        return remade(name, {**given, INNER[name]: inner})
     return _better(part, d_in, loss, d_out, measure) if name in NATIVE else None
-
-
-def _noise(part: dp.Measurement, d_in: Any, loss: LossLike) -> dp.Measurement:
-    """OpenDP's own noise, or what is better."""
-    return _better(part, d_in, loss, part.map(d_in), spaces(part)[2]) or part
 
 
 def _better(
@@ -133,8 +104,8 @@ def _better(
         new = make_optimal_noise(domain, metric, d_in, d_out, loss=loss, output_measure=measure)
         if getattr(getattr(new, "guarantee", None), "chosen", None) == "by length":
             return new  # OpenDP's own noise is a candidate for each length
-        old_loss = law_of(part, vectors=True).expected_loss(parse(loss))
-        new_loss = law_of(new, vectors=True).expected_loss(parse(loss))
+        old_loss = law_of(part, vectors=True).expected_loss(loss_of(loss))
+        new_loss = law_of(new, vectors=True).expected_loss(loss_of(loss))
     except ValueError as error:
         log.info("unchanged: %s", error)
         return None

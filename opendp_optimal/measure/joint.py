@@ -21,11 +21,7 @@ from opendp_optimal.budget.events import Approximate, Concentrated, Event, Gauss
 from opendp_optimal.checks import positive
 from opendp_optimal.exact.numbers import exactly, float_up
 from opendp_optimal.measure import dp
-from opendp_optimal.measure._opendp import (
-    make_measurement,
-    make_transformation,
-    require_features,
-)
+from opendp_optimal.measure._opendp import make_measurement, make_transformation, require_features
 from opendp_optimal.measure.anatomy import identity_of
 from opendp_optimal.measure.concentrated import pure_epsilon
 from opendp_optimal.measure.facts import Facts, record_text, remember
@@ -35,15 +31,13 @@ from opendp_optimal.measure.joint_noise import (
     JointGuarantee,
     Part,
     best_joint,
-    grouped,
     laplace_event,
 )
 from opendp_optimal.measure.noise import target_of
 from opendp_optimal.measure.release import LARGEST
-from opendp_optimal.measure.space import INTEGER_RANGES, Space, space_of
+from opendp_optimal.measure.space import INTEGER_RANGES, Space, measure_name, space_of
+from opendp_optimal.measure.vector_noise import grouped
 from opendp_optimal.problem.noise import MIN_EPSILON
-
-__all__ = ["joint", "make_joint"]
 
 _CONCENTRATED = "ZeroConcentratedDivergence"
 
@@ -201,11 +195,11 @@ def make_joint_coordinates(
 
 def _measure(given: dp.Measure | None, approximate: bool) -> dp.Measure:
     """How the price of a release is measured."""
-    inner = dp.max_divergence()
-    if given is not None and _CONCENTRATED in str(given.type):
-        inner = dp.zero_concentrated_divergence()
+    name = None if given is None else measure_name(given)
+    concentrated = _CONCENTRATED in (name or "")
+    inner = dp.zero_concentrated_divergence() if concentrated else dp.max_divergence()
     measure = dp.approximate(inner) if approximate else inner
-    if given is not None and str(given.type) != str(measure.type):
+    if name not in (None, str(measure.type)):
         raise ValueError(f"output_measure ({given}) must go with d_out: a number or a pair")
     return measure
 
@@ -267,20 +261,17 @@ def joint(*queries: dp.Query, weights: Sequence[float] | None = None) -> dp.Quer
     if not queries or not all(isinstance(query, dp.Query) for query in queries):
         raise ValueError("queries must be one query of a context or more")
     first = queries[0]
+    chains = []
     for query in queries:
         if query._context is not first._context or query._d_out != first._d_out:
             raise ValueError("queries must be of one context, with the same budget")
         if not isinstance(query._chain, dp.Transformation):
             raise ValueError("queries must end in a number or a vector, without noise")
+        chains.append(query._chain)
     if first._d_in is None or first._d_out is None:
         raise ValueError("queries must have a budget: begin them by context.query(...)")
-    chains = [chain for query in queries if isinstance(chain := query._chain, dp.Transformation)]
     measurement = make_joint(
-        chains,
-        first._d_in,
-        first._d_out,
-        weights=weights,
-        output_measure=first._output_measure,
+        chains, first._d_in, first._d_out, weights=weights, output_measure=first._output_measure
     )
     return dp.Query(
         chain=measurement,

@@ -15,21 +15,23 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from opendp_optimal.arrays import Integers
+from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.budget.events import Profile
 from opendp_optimal.budget.theorems import laplace_delta
 from opendp_optimal.errors import GapWarning, SolverError
-from opendp_optimal.exact.numbers import exp_down, exp_up, float_down, float_up
+from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.known import Gaussian, Geometric, Laplace, Law
+from opendp_optimal.known.coordinate import rounded_moment
 from opendp_optimal.known.radial import best_staircase, coordinate_factor
 from opendp_optimal.measure.space import Space
+from opendp_optimal.measure.vector_noise import root_up
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
 from opendp_optimal.problem.radial import LARGEST_SENSITIVITY
 from opendp_optimal.sample.integers import gaussian_integers, laplace_integers
@@ -39,14 +41,10 @@ from opendp_optimal.search.sizing import integer_sensitivity
 from opendp_optimal.table.noise import NoiseTable
 from opendp_optimal.table.radial import RadialTable
 
-__all__ = [
-    *("GAUSSIAN", "LAPLACE", "Block", "JointGuarantee", "Part", "best_joint", "grouped"),
-    "laplace_event",
-]
-
 _STEPS = 1 << 27
 """Grid steps in the largest move of each answer, at least."""
-_LARGEST_EPSILON = 60.0
+_ENDLESS = 2.0**256
+"""What Laplace noise spends of epsilon, at most: it is far below the last digit of any answer."""
 GAUSSIAN = "Gaussian noise"
 LAPLACE = "Laplace noise"
 _CLOSE = 0.01
@@ -78,7 +76,7 @@ class Part:
         """Its largest move in the l1 norm, in units of its distance, rounded up."""
         if self.norm == "linf":
             return Fraction(self.size)
-        return self._root if self.norm == "l2" else Fraction(1)
+        return root_up(Fraction(1), self.size) if self.norm == "l2" else Fraction(1)
 
     @property
     def rounding(self) -> int:
@@ -88,11 +86,7 @@ class Part:
     @property
     def spread(self) -> float:
         """The mean square of a point of a ball of radius 1 in its norm."""
-        return coordinate_factor(self.norm, self.size, 2) * self.size / (self.size + 2)
-
-    @property
-    def _root(self) -> Fraction:
-        return Fraction(math.isqrt(self.size << 80) + 1, 1 << 40)
+        return coordinate_factor(self.norm, self.size) * self.size / (self.size + 2)
 
 
 @dataclass(frozen=True)
@@ -119,24 +113,46 @@ class Block:
     rate: float = 0.0
 
     def laws(self) -> list[Law]:
-        """The law of the noise on each number of each answer, in the units of the answers."""
-        found: list[Law] = []
-        ends = accumulate(part.size for part in self.parts)
-        for part, steps, end in zip(self.parts, self.steps, ends, strict=True):
-            unit = float(part.distance / steps)
-            if isinstance(self.table, NoiseTable):
-                law: Law = self.table.law(self.reach * unit)
-            elif self.table is not None:
-                kept = (part.norm, part.size) if self.own else None
-                law = self.table.coordinate(self.reach * unit, kept, end - part.size)
-            elif self.name == GAUSSIAN:
-                law = Gaussian(math.sqrt(0.5 / self.rate) * unit)
-            else:
-                law = (
-                    Geometric(self.rate) if _one_whole_move((part,)) else Laplace(self.rate / unit)
-                )
-            found.append(law)
-        return found
+        """The law of the error of each number of each answer, in the units of the answers."""
+        found = zip(map(self._law, range(len(self.parts))), self.parts, strict=True)
+        return [law.rounded() if part.space.integer else law for law, part in found]
+
+    def _law(self, number: int) -> Law:
+        part, unit = self.parts[number], self._unit(number)
+        if isinstance(self.table, NoiseTable):
+            return self.table.law(self.reach * unit)
+        if self.table is not None:
+            return self.table.coordinate(self.reach * unit, *self._place(number))
+        if self.name == GAUSSIAN:
+            return Gaussian(math.sqrt(0.5 / self.rate) * unit)
+        return Geometric(self.rate) if _one_whole_move((part,)) else Laplace(self.rate / unit)
+
+    def _unit(self, number: int) -> float:
+        """A grid step of an answer, in its own units."""
+        return float(self.parts[number].distance / self.steps[number])
+
+    def _place(self, number: int) -> tuple[tuple[str, int] | None, int]:
+        """The ball that an answer has for itself, and where it begins among all numbers."""
+        part = self.parts[number]
+        kept = (part.norm, part.size) if self.own else None
+        return kept, sum(part.size for part in self.parts[:number])
+
+    def rounded(self) -> Block:
+        """The same noise, with the losses that answers of integers have after they are rounded."""
+        found = zip(range(len(self.parts)), self.parts, self.losses, strict=True)
+        return replace(self, losses=tuple(self._rounded(*one) for one in found))
+
+    def _rounded(self, number: int, part: Part, loss: float) -> float:
+        if not part.space.integer or not part.size:
+            return loss
+        square, unit = float(part.distance) ** 2 / part.size, self.reach * self._unit(number)
+
+        def beyond(places: Floats) -> Floats:
+            if isinstance(self.table, RadialTable):
+                return self.table.beyond(places / unit, *self._place(number))
+            return self._law(number).cdf(-places)
+
+        return rounded_moment(beyond, loss * square, 2) / square
 
     def draw(self) -> Integers:
         """The noise of one release, in grid steps."""
@@ -189,24 +205,12 @@ class JointGuarantee:
         return self.blocks[0].table if len(self.blocks) == 1 else None
 
     def laws(self) -> tuple[Law, ...]:
-        """The law of the noise on each number of each answer, before it is rounded."""
+        """The law of the error of each number of each answer."""
         return tuple(law for block in self.blocks for law in block.laws())
 
     def draw(self) -> Integers:
         """The noise of one release, in grid steps of each answer."""
         return np.concatenate([block.draw() for block in self.blocks])
-
-
-def grouped(epsilon: float, delta: float, times: int) -> tuple[float, float]:
-    """What a change of so many times a distance costs that alone costs (epsilon, delta)."""
-    if times <= 1:
-        return (epsilon, delta) if times else (0.0, 0.0)
-    total = float_up(times * Fraction(epsilon))
-    if delta == 0 or total > _LARGEST_EPSILON:
-        return total, 1.0 if delta else 0.0
-    one = Fraction(epsilon)
-    spread = (exp_up(times * one) - 1) / (exp_down(one) - 1)
-    return total, min(1.0, float_up(Fraction(delta) * spread))
 
 
 def laplace_event(guarantee: JointGuarantee, times: int) -> Profile:
@@ -279,14 +283,6 @@ def _solved(epsilon: float, delta: float, size: int, **asked: Any) -> RadialTabl
         return None
 
 
-def _stated(parts: tuple[Part, ...], losses: list[float]) -> tuple[float, ...]:
-    """Mean squares of real noise, with what rounding adds where an answer is of integers."""
-    return tuple(
-        loss + (part.size / 12 / float(part.distance) ** 2 if part.space.integer else 0.0)
-        for part, loss in zip(parts, losses, strict=True)
-    )
-
-
 def _single(parts: tuple[Part, ...], epsilon: float, delta: float, cache: bool) -> list[Block]:
     """A table for the one number that is asked for."""
     part = parts[0]
@@ -304,8 +300,8 @@ def _single(parts: tuple[Part, ...], epsilon: float, delta: float, cache: bool) 
         ]
     reach = (-(-_STEPS // table.cells) | 1) * table.cells  # tables draw an odd number to a cell
     steps = reach - part.rounding
-    losses = _stated(parts, [table.upper * (reach / steps) ** 2])
-    return [Block(parts, (steps,), reach, "table of reals", losses, table)]
+    losses = (table.upper * (reach / steps) ** 2,)
+    return [Block(parts, (steps,), reach, "table of reals", losses, table).rounded()]
 
 
 def _boxed(
@@ -365,9 +361,9 @@ def _own(parts: tuple[Part, ...], epsilon: float, weights: list[float], cache: b
     name = f"{table.shape} in the {norms.pop()} norm" if len(norms) == 1 else ""
     name = name or f"{table.shape} in the norm of each answer"
     stretch = 3 * (reach / steps) ** 2
-    spreads = [stretch * s * part.spread for s, part in zip(squares, parts, strict=True)]
-    losses = _stated(parts, spreads)
-    return [Block(parts, (steps,) * len(parts), reach, name, losses, table, own=True)]
+    losses = tuple(stretch * s * part.spread for s, part in zip(squares, parts, strict=True))
+    block = Block(parts, (steps,) * len(parts), reach, name, losses, table, own=True)
+    return [block.rounded()]
 
 
 def _round(
@@ -384,7 +380,7 @@ def _round(
     if reach > table.most_grid:
         return []
     losses = _flat_losses(parts, table.upper / size, steps, reach)
-    return [Block(parts, steps, reach, f"{table.shape} in the l2 norm", losses, table)]
+    return [Block(parts, steps, reach, f"{table.shape} in the l2 norm", losses, table).rounded()]
 
 
 def _stretched(
@@ -415,10 +411,11 @@ def _flat_losses(
 ) -> tuple[float, ...]:
     """Mean squares of noise that has this one for each number, at a reach of 1."""
     shares = zip(parts, steps, strict=True)
-    return _stated(parts, [each * (reach / k) ** 2 * part.size for part, k in shares])
+    return tuple(each * (reach / k) ** 2 * part.size for part, k in shares)
 
 
 def _laplace(parts: tuple[Part, ...], epsilon: float) -> Block:
+    epsilon = min(epsilon, _ENDLESS)
     size = sum(part.size for part in parts)
     total = sum((part.total for part in parts), Fraction(0))
     whole = _one_whole_move(parts)
@@ -426,9 +423,9 @@ def _laplace(parts: tuple[Part, ...], epsilon: float) -> Block:
     reach = math.ceil(steps * total) + (0 if whole else size)
     rate = float_down(Fraction(epsilon) / reach)
     square = Geometric(rate).moment(2) / steps**2
-    losses = [square * part.size for part in parts]
-    stated = tuple(losses) if whole else _stated(parts, losses)
-    return Block(parts, (steps,) * len(parts), reach, LAPLACE, stated, rate=rate)
+    losses = tuple(square * part.size for part in parts)
+    block = Block(parts, (steps,) * len(parts), reach, LAPLACE, losses, rate=rate)
+    return block if whole else block.rounded()
 
 
 def _one_whole_move(parts: tuple[Part, ...]) -> int:
@@ -446,7 +443,7 @@ def _gaussian(parts: tuple[Part, ...], rho: float, weights: list[float]) -> Bloc
     steps, reach = _stretched(parts, weights, math.ceil(max(least, 2.0**24 * math.sqrt(rho))))
     rate = float_down(Fraction(rho) / reach**2)
     losses = _flat_losses(parts, 0.5 / rate / reach**2, steps, reach)
-    return Block(parts, steps, reach, GAUSSIAN, losses, rate=rate)
+    return Block(parts, steps, reach, GAUSSIAN, losses, rate=rate).rounded()
 
 
 def _split(
@@ -463,9 +460,7 @@ def _split(
         return None
     # Losses fall about with the square of epsilon: the best shares go with their cube roots.
     near = min(epsilon, MAX_EPSILON) / count
-    each = [
-        best_staircase(near, p.size, 2)[0] * coordinate_factor(p.norm, p.size, 2) for p in parts
-    ]
+    each = [best_staircase(near, p.size, 2)[0] * coordinate_factor(p.norm, p.size) for p in parts]
     roots = [math.ceil(2**20 * (w * e) ** (1 / 3)) for w, e in zip(weights, each, strict=True)]
     shares = [Fraction(root, sum(roots)) for root in roots]
     about = sum(

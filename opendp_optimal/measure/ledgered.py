@@ -21,8 +21,6 @@ from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import hand_over, make_measurement, require_features
 from opendp_optimal.measure.anatomy import is_interactive, record_of, spaces
 
-__all__ = ["LedgerContext", "ledger_context"]
-
 _LONGEST_NOTE = 1000
 _QUERYABLES = Queryable, OdometerQueryable
 
@@ -39,12 +37,11 @@ class _ChargedData(OdometerQueryable):
 
     d_in: Any = None
 
-    def __call__(self, query: dp.Measurement) -> Any:
-        return self.invoke(query)
-
     def invoke(self, query: dp.Measurement) -> Any:
         """Charge a measurement, then run it."""
         return self.ask(query, None)
+
+    __call__ = invoke
 
     def ask(self, query: Any, request: str | None) -> Any:
         """Charge a measurement, then run it, or return the stored answer of a request."""

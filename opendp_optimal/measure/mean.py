@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -34,7 +34,8 @@ from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import make_measurement, require_features
 from opendp_optimal.measure.facts import Facts, record_text, remember
 from opendp_optimal.measure.guarantee import group, step_delta
-from opendp_optimal.measure.noise import target_of
+from opendp_optimal.measure.noise import stated, target_of
+from opendp_optimal.measure.space import records_of
 from opendp_optimal.measure.waiting import defer, to_then
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA
 from opendp_optimal.problem.pair import LEAST_EPSILON
@@ -42,15 +43,6 @@ from opendp_optimal.search.pair import solve_pair
 from opendp_optimal.search.radial import solve_radial
 from opendp_optimal.table.pair import PairTable
 from opendp_optimal.table.radial import RadialTable
-
-__all__ = [
-    "make_optimal_mean",
-    "make_optimal_means",
-    "make_optimal_moments",
-    "then_optimal_mean",
-    "then_optimal_means",
-    "then_optimal_moments",
-]
 
 _STEPS = (1 << 20) + 1
 """Grid steps in a cell of a pair table."""
@@ -61,9 +53,10 @@ _SPARE = 12
 _TURNS = 1 << 4
 """Steps of noise in the l2 norm in an integer, at least."""
 _CHUNK = 1 << 20
-_MOMENTS = {"l2": (0.63, 7 / 3, 1.0), "l1": (1.0, 2.0, 1.0)}
-"""What errors of count and doubled sums count in those of mean and variance: with mu and mu^2 + v/2
-as the means, v the largest variance, on average over all mu."""
+_MOMENTS = {1: (1.0, 2.0, 1.0), 2: (0.63, 7 / 3, 1.0)}
+"""What errors of count and doubled sums count in those of mean and variance, for each power of the
+loss: with mu and mu^2 + v/2 as the means, v the largest variance, on average over all mu."""
+_MOST_ROWS = 1024
 _MOST_COLUMNS = 1 << 10
 Bounds = tuple[float, float]
 Weights = tuple[float, ...]
@@ -104,14 +97,14 @@ class _Noise:
 
 
 @lru_cache(maxsize=64)
-def _noise(weights: Weights, rows: int, epsilon: float, delta: float, loss: str) -> _Noise:
+def _noise(weights: Weights, rows: int, epsilon: float, delta: float, loss: Loss) -> _Noise:
     """The noise of least loss for a person with so many rows.
 
     :param weights: of the errors of the count and of each doubled sum
     :param rows: of the person
     :param epsilon: privacy loss
     :param delta: probability of a larger loss
-    :param loss: "l1" or "l2"
+    :param loss: l1 or l2
     """
     # Noise that is more private than asked for will do.
     epsilon, delta = min(epsilon, MAX_EPSILON), delta if delta >= MIN_DELTA else 0.0
@@ -143,7 +136,7 @@ def _noise(weights: Weights, rows: int, epsilon: float, delta: float, loss: str)
 
 
 def _flat(
-    weights: Weights, rows: int, units: int, epsilon: float, delta: float, loss: str
+    weights: Weights, rows: int, units: int, epsilon: float, delta: float, loss: Loss
 ) -> _Noise | None:
     """Noise in the l2 norm.
 
@@ -174,14 +167,22 @@ def _flat(
     return _Noise(table, units, rows, reach, (scale[0] * units, *scale[1:]), cost)
 
 
-def _means(columns: int, loss: str) -> Weights:
+def _loss(loss: str | Loss) -> Loss:
+    """A loss that sums of errors can have."""
+    found = loss_of(loss)
+    if not found.endless:
+        raise ValueError(f"loss ({found.name!r}) must be 'l1' or 'l2' for means")
+    return found
+
+
+def _means(columns: int, loss: Loss) -> Weights:
     """What errors of the count and of each doubled sum count in those of the means.
 
     The error of a mean times the count is half of the noise on its doubled sum, less (mu - 1/2)
     times that on the count: on average over all mu 1/4 and 1/12 of the variance, and at most 1/2
     and 1/4 of the mean absolute value. The noise of the count counts for every column.
     """
-    return (columns / (3 if loss == "l2" else 2), *[1.0] * columns)
+    return (columns / (loss.power + 1), *[1.0] * columns)
 
 
 def _whole(values: NDArray[Any], bounds: Bounds, units: int) -> Integers:
@@ -204,61 +205,45 @@ def _exact_sum(whole: Integers) -> int:
     return sum(int(whole[at : at + _CHUNK].sum()) for at in range(0, len(whole), _CHUNK))
 
 
-@dataclass(frozen=True)
-class _Price:
-    """What a release costs at every distance."""
-
-    noise: _Noise
-    epsilon: float
-    delta: float
-
-    def pair(self, d_in: int) -> tuple[float, float]:
-        """(epsilon, delta) at a number of records; group privacy beyond those of the design."""
-        if d_in == 0:
-            return 0.0, 0.0
-        return group(self.epsilon, self.delta, -(-int(d_in) // self.noise.rows))
-
-    def event(self, d_in: Any = None) -> Approximate:
-        """What a release is, for an accountant."""
-        rows = self.noise.rows if d_in is None else int(d_in)
-        if not 0 < rows <= self.noise.rows:
-            return Approximate(*self.pair(rows))
-        table = self.noise.table
-        if isinstance(table, PairTable) and rows > 1:  # its profile is that of one record
-            return Approximate(*self.pair(rows))
-        return Profile(self.epsilon, self.delta, table, rows, table.delta_at, 1 << 14)
-
-
 def _measurement(
     space: tuple[dp.Domain, dp.Metric],
     noise: _Noise,
     target: Any,
-    integers: Callable[[Any], tuple[int, list[int]]],
+    columns: Callable[[NDArray[Any]], Iterator[Integers]],
     answer: Callable[[float, Floats], Any],
     output: str,
     record: str,
 ) -> dp.Measurement:
-    price = _Price(noise, *target_of(target))
+    """A measurement of means.
+
+    :param columns: the values of some data as whole numbers
+    :param answer: from the noisy count and the noisy sums over it
+    """
+    epsilon, delta = target_of(target)
+    drawn = noise.table
+
+    def pair(d_in: int) -> tuple[float, float]:
+        """(epsilon, delta) at a number of records; group privacy beyond those of the design."""
+        if d_in == 0:
+            return 0.0, 0.0
+        return group(epsilon, delta, -(-int(d_in) // noise.rows))
+
+    def event(d_in: Any = None) -> Approximate:
+        rows = noise.rows if d_in is None else int(d_in)
+        unknown = isinstance(drawn, PairTable) and rows > 1  # its profile is that of one record
+        if unknown or not 0 < rows <= noise.rows:
+            return Approximate(*pair(rows))
+        return Profile(epsilon, delta, drawn, rows, drawn.delta_at, 1 << 14)
 
     def release(data: Any) -> Any:
-        return answer(*noise.released(*integers(data)))
+        table = np.asarray(data)
+        sums = [_exact_sum(whole) for whole in columns(table)]
+        return answer(*noise.released(len(table), sums))
 
-    approximate = isinstance(target, tuple)
-    made = make_measurement(
-        *space,
-        dp.approximate(dp.max_divergence()) if approximate else dp.max_divergence(),
-        release,
-        price.pair if approximate else lambda d_in: price.pair(d_in)[0],
-        TO=output,
-    )
-    made.table = noise.table
-    return remember(made, Facts(record, None, price.event))
-
-
-def _rows(d_in: Any) -> int:
-    if isinstance(d_in, bool) or not isinstance(d_in, int) or not 1 <= d_in <= 1024:
-        raise ValueError(f"d_in ({d_in!r}) must be a number of records in [1, 1024]")
-    return d_in
+    measure, privacy_map = stated(target, pair)
+    made = make_measurement(*space, measure, release, privacy_map, TO=output)
+    made.table = drawn
+    return remember(made, Facts(record, None, event))
 
 
 def _check_space(
@@ -302,19 +287,18 @@ def make_optimal_mean(
     require_features("contrib")
     _check_space(input_domain, input_metric, "a vector domain of floats", "Vec<f64>")
     low, high = _range(bounds)
-    named = loss_of(loss).name
-    noise = _noise(_means(1, named), _rows(d_in), *target_of(d_out), named)
+    wanted = _loss(loss)
+    noise = _noise(_means(1, wanted), records_of(d_in, _MOST_ROWS), *target_of(d_out), wanted)
 
-    def integers(data: Any) -> tuple[int, list[int]]:
-        whole = _whole(np.asarray(data), (low, high), noise.units)
-        return len(whole), [_exact_sum(whole)]
+    def columns(data: NDArray[Any]) -> Iterator[Integers]:
+        yield _whole(data, (low, high), noise.units)
 
     def answer(count: float, centred: Floats) -> tuple[float, float]:
         return _mean(float(centred[0]), (low, high)), count
 
-    record = record_text("make_optimal_mean", (low, high), d_in, d_out, named)
+    record = record_text("make_optimal_mean", (low, high), d_in, d_out, wanted.name)
     space = input_domain, input_metric
-    return _measurement(space, noise, d_out, integers, answer, "(f64, f64)", record)
+    return _measurement(space, noise, d_out, columns, answer, "(f64, f64)", record)
 
 
 def _range(bounds: Any, name: str = "bounds") -> Bounds:
@@ -364,29 +348,27 @@ def make_optimal_means(
     """
     require_features("contrib")
     _check_space(input_domain, input_metric, "an array2_domain of floats", "ExtrinsicObject")
-    columns = getattr(input_domain.descriptor, "num_columns", None)
-    if columns is None or input_domain.descriptor.nan is not False:
+    many = getattr(input_domain.descriptor, "num_columns", None)
+    if many is None or input_domain.descriptor.nan is not False:
         raise ValueError(f"input_domain ({input_domain}) must fix num_columns and exclude NaN")
-    if not 1 <= columns <= _MOST_COLUMNS:
-        raise ValueError(f"input_domain ({columns} columns) must have 1 to {_MOST_COLUMNS} columns")
-    if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != columns:
-        raise ValueError(f"bounds ({bounds!r}) must be a pair for each of {columns} columns")
+    if not 1 <= many <= _MOST_COLUMNS:
+        raise ValueError(f"input_domain ({many} columns) must have 1 to {_MOST_COLUMNS} columns")
+    if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != many:
+        raise ValueError(f"bounds ({bounds!r}) must be a pair for each of {many} columns")
     ranges = [_range(pair, f"bounds[{at}]") for at, pair in enumerate(bounds)]
-    named = loss_of(loss).name
-    noise = _noise(_means(columns, named), _rows(d_in), *target_of(d_out), named)
+    wanted = _loss(loss)
+    noise = _noise(_means(many, wanted), records_of(d_in, _MOST_ROWS), *target_of(d_out), wanted)
 
-    def integers(data: Any) -> tuple[int, list[int]]:
-        table = np.asarray(data)
-        sums = [_exact_sum(_whole(table[:, j], ranges[j], noise.units)) for j in range(columns)]
-        return len(table), sums
+    def columns(data: NDArray[Any]) -> Iterator[Integers]:
+        return (_whole(data[:, j], ends, noise.units) for j, ends in enumerate(ranges))
 
     def answer(count: float, centred: Floats) -> tuple[Floats, float]:
         means = [_mean(c, pair) for c, pair in zip(centred.tolist(), ranges, strict=True)]
         return np.array(means), count
 
-    record = record_text("make_optimal_means", tuple(ranges), d_in, d_out, named)
+    record = record_text("make_optimal_means", tuple(ranges), d_in, d_out, wanted.name)
     space = input_domain, input_metric
-    return _measurement(space, noise, d_out, integers, answer, "ExtrinsicObject", record)
+    return _measurement(space, noise, d_out, columns, answer, "ExtrinsicObject", record)
 
 
 def make_optimal_moments(
@@ -423,14 +405,14 @@ def make_optimal_moments(
     if degree != 2:
         raise ValueError(f"degree ({degree!r}) must be 2")
     low, high = _range(bounds)
-    named = loss_of(loss).name
-    noise = _noise(_MOMENTS[named], _rows(d_in), *target_of(d_out), named)
+    wanted = _loss(loss)
+    noise = _noise(_MOMENTS[wanted.power], records_of(d_in, _MOST_ROWS), *target_of(d_out), wanted)
 
-    def integers(data: Any) -> tuple[int, list[int]]:
-        first = _whole(np.asarray(data), (low, high), noise.units)
+    def columns(data: NDArray[Any]) -> Iterator[Integers]:
+        first = _whole(data, (low, high), noise.units)
+        yield first
         share = first / noise.units + 0.5
-        second = _whole(share * share, (0.0, 1.0), noise.units)
-        return len(first), [_exact_sum(first), _exact_sum(second)]
+        yield _whole(share * share, (0.0, 1.0), noise.units)
 
     def answer(count: float, centred: Floats) -> tuple[float, float, float]:
         first, second = (centred + 0.5).tolist()
@@ -439,9 +421,9 @@ def make_optimal_moments(
         variance = min(4 * spread * half * half, sys.float_info.max) if spread else 0.0
         return count, _mean(first - 0.5, (low, high)), variance
 
-    record = record_text("make_optimal_moments", (low, high), d_in, d_out, degree, named)
+    record = record_text("make_optimal_moments", (low, high), d_in, d_out, degree, wanted.name)
     space = input_domain, input_metric
-    return _measurement(space, noise, d_out, integers, answer, "ExtrinsicObject", record)
+    return _measurement(space, noise, d_out, columns, answer, "ExtrinsicObject", record)
 
 
 then_optimal_mean = to_then(make_optimal_mean)

@@ -19,14 +19,8 @@ from opendp.core import measurement_map
 
 from opendp_optimal.budget.accountant import total_curve
 from opendp_optimal.budget.events import Approximate, Event, Gaussian, Profile
-from opendp_optimal.budget.theorems import (
-    DiscreteGaussianDelta,
-    concentrated_delta,
-    laplace_delta,
-)
+from opendp_optimal.budget.theorems import DiscreteGaussianDelta, concentrated_delta, laplace_delta
 from opendp_optimal.measure import dp
-
-__all__ = ["NATIVE", "native_event", "remade", "same_price"]
 
 FINEST = {"f64": -1074, "f32": -149}
 """The grid of noise on floats, unless another is asked for: the smallest power of two there is."""

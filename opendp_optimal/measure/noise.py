@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import math
+import sys
 import warnings
 from collections.abc import Callable, Hashable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from opendp_optimal.errors import GapWarning
-from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.measure import dp
-from opendp_optimal.measure._opendp import (
-    assert_honest,
-    make_measurement,
-    new_profile,
-    require_features,
-)
+from opendp_optimal.measure._opendp import assert_honest, new_profile, require_features
 from opendp_optimal.measure.anatomy import price_of
 from opendp_optimal.measure.concentrated import KINDS, concentrated_noise
-from opendp_optimal.measure.facts import Facts, digest_of, record_text, remember
-from opendp_optimal.measure.guarantee import (
-    Design,
-    Guarantee,
-    design_for,
-    proved,
-)
-from opendp_optimal.measure.release import grid_for, make_direct, releaser
-from opendp_optimal.measure.space import Space, space_of
+from opendp_optimal.measure.facts import Facts, digest_of, record_text
+from opendp_optimal.measure.guarantee import Design, Guarantee, design_for, proved
+from opendp_optimal.measure.release import grid_for, make_numeric
+from opendp_optimal.measure.space import Space, is_real, measure_name, space_of
 from opendp_optimal.measure.vector import VectorGuarantee, vector_guarantee
 from opendp_optimal.measure.waiting import defer, to_then
 from opendp_optimal.problem.noise import LARGEST_WHOLE
@@ -35,15 +25,6 @@ from opendp_optimal.search import noise as engine
 from opendp_optimal.search.closed import whole_spike
 from opendp_optimal.search.sizing import integer_sensitivity, whole_numbers_matter
 from opendp_optimal.table import NoiseTable
-
-__all__ = [
-    "best_guarantee",
-    "make_concentrated_noise",
-    "make_optimal",
-    "make_optimal_noise",
-    "noise_measurement",
-    "then_optimal_noise",
-]
 
 LossLike = str | Loss | Callable[[float], float]
 _BETTER = 0.99
@@ -120,33 +101,14 @@ def make_optimal_noise(
         raise ValueError(f"give one of d_out ({d_out!r}) and like ({like!r})")
     if like is not None:
         d_out, output_measure = price_of(like, input_domain, input_metric, d_in, output_measure)
-    kind = "" if output_measure is None else str(output_measure.type)
+    kind = "" if output_measure is None else measure_name(output_measure)
     if kind.endswith(("ZeroConcentratedDivergence", "ZeroConcentratedDivergence>")):
         if profile:
             raise ValueError(f"profile ({profile!r}) has no sense under {kind}")
         assert output_measure is not None
+        table = partial(make_optimal_noise, loss=loss, gap=gap, changed=changed, cache=cache)
         return concentrated_noise(
-            input_domain,
-            input_metric,
-            d_in,
-            d_out,
-            output_measure,
-            lambda pure: make_optimal_noise(
-                *(input_domain, input_metric, d_in, pure),
-                loss=loss,
-                gap=gap,
-                changed=changed,
-                cache=cache,
-            ),
-            parse(loss),
-            lambda domain: make_optimal_noise(
-                *(domain, input_metric, d_in, d_out),
-                loss=loss,
-                gap=gap,
-                changed=changed,
-                cache=cache,
-                output_measure=output_measure,
-            ),
+            input_domain, input_metric, d_in, d_out, output_measure, loss_of(loss), table
         )
     if kind and kind != (
         "Approximate<MaxDivergence>" if isinstance(d_out, tuple) else "MaxDivergence"
@@ -178,7 +140,7 @@ def best_guarantee(
     :param d_out: as it was given, for messages
     """
     if space.vector:
-        parsed = parse(loss)
+        parsed = loss_of(loss)
 
         def scalar(design: Design) -> float:
             unit = 1.0 if space.integer else float(design.sensitivity) ** max(1, parsed.power)
@@ -234,20 +196,10 @@ def make_concentrated_noise(
     if kind not in KINDS:
         raise ValueError(f"kind ({kind!r}) must be {', '.join(KINDS)}")
     inner = dp.zero_concentrated_divergence()
+    measure = dp.approximate(inner) if isinstance(d_out, tuple) else inner
+    table = partial(make_optimal_noise, loss=loss, gap=gap, cache=cache)
     return concentrated_noise(
-        input_domain,
-        input_metric,
-        d_in,
-        d_out,
-        dp.approximate(inner) if isinstance(d_out, tuple) else inner,
-        lambda pure: make_optimal_noise(
-            input_domain, input_metric, d_in, pure, loss=loss, gap=gap, cache=cache
-        ),
-        parse(loss),
-        lambda domain: make_concentrated_noise(
-            domain, input_metric, d_in, d_out, kind, loss=loss, gap=gap, cache=cache
-        ),
-        only=kind,
+        input_domain, input_metric, d_in, d_out, measure, loss_of(loss), table, only=kind
     )
 
 
@@ -324,8 +276,7 @@ def _measurement(
     profile: bool = False,
 ) -> dp.Measurement:
     """A measurement that draws and costs what a guarantee says."""
-    measure: dp.Measure
-    privacy_map: Callable[[Any], Any]
+    measure, privacy_map = stated(d_out, guarantee.pair)
     if profile:
         require_features("contrib", "honest-but-curious")
         measure = dp.smoothed_max_divergence()
@@ -333,28 +284,12 @@ def _measurement(
         def privacy_map(d: Any) -> Any:
             return new_profile(guarantee.curve(d)).curve
 
-    elif isinstance(d_out, tuple):
-        measure, privacy_map = dp.approximate(dp.max_divergence()), guarantee.pair
-    else:
-        measure = dp.max_divergence()
-
-        def privacy_map(d: Any) -> Any:
-            return guarantee.pair(d)[0]
-
-    space, table = guarantee.space, guarantee.table
-    release = (
-        guarantee.release()
-        if isinstance(guarantee, VectorGuarantee)
-        else releaser(space, guarantee.table, guarantee.grid)
-    )
-    made = make_measurement(
-        input_domain, input_metric, measure, release, privacy_map, TO=space.output_type
-    )
-    measurement = make_direct(made, space, release)
+    facts = Facts(record, guarantee.law, guarantee.event)
+    space, release = guarantee.space, guarantee.release()
+    made = make_numeric(input_domain, input_metric, measure, space, release, privacy_map, facts)
     # For the curious; the package itself believes its own facts only.
-    measurement.table = table
-    measurement.guarantee = guarantee
-    return remember(measurement, Facts(record, guarantee.law, guarantee.event))
+    made.table, made.guarantee = guarantee.table, guarantee
+    return made
 
 
 then_optimal_noise = to_then(make_optimal_noise)
@@ -363,26 +298,25 @@ make_optimal = defer(make_optimal_noise, "make_optimal", without=["like", "profi
 
 def target_of(d_out: Any) -> tuple[float, float]:
     """Check the shape and range of ``d_out`` and return (epsilon, delta)."""
-    wanted = "must be an epsilon or a pair (epsilon, delta)"
-    if isinstance(d_out, tuple):
-        if len(d_out) != 2 or not all(_real(v) for v in d_out):
-            raise ValueError(f"d_out ({d_out!r}) {wanted}")
-        epsilon, delta = float(d_out[0]), float(d_out[1])
-    elif _real(d_out):
-        epsilon, delta = float(d_out), 0.0
-    else:
-        raise ValueError(f"d_out ({d_out!r}) {wanted}")
-    if not (math.isfinite(epsilon) and epsilon >= 0):
+    epsilon, delta = d_out if isinstance(d_out, tuple) and len(d_out) == 2 else (d_out, 0.0)
+    if not (is_real(epsilon) and is_real(delta)):
+        raise ValueError(f"d_out ({d_out!r}) must be an epsilon or a pair (epsilon, delta)")
+    if not 0 <= epsilon <= sys.float_info.max:
         raise ValueError(f"d_out: epsilon ({epsilon!r}) must be finite and not negative")
     if not 0 <= delta < 1:
         raise ValueError(f"d_out: delta ({delta!r}) must be in [0, 1)")
     if epsilon == 0 and delta == 0:
         raise ValueError(f"d_out ({d_out!r}) leaves no budget: epsilon or delta must be positive")
-    return epsilon, delta
+    return float(epsilon), float(delta)
 
 
-def _real(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def stated(
+    d_out: Any, pair: Callable[[Any], tuple[float, float]]
+) -> tuple[dp.Measure, Callable[[Any], Any]]:
+    """The measure of privacy that ``d_out`` is in, and what it says of (epsilon, delta)."""
+    if isinstance(d_out, tuple):
+        return dp.approximate(dp.max_divergence()), pair
+    return dp.max_divergence(), lambda d: pair(d)[0]
 
 
 def _table(space: Space, design: Design, loss: LossLike, gap: float, cache: bool) -> NoiseTable:
@@ -410,10 +344,5 @@ def solved_once(
 ) -> NoiseTable:
     """Solve or load each distinct problem once in a process; tables never change."""
     return engine.solve(
-        epsilon=epsilon,
-        delta=delta,
-        loss=loss,
-        integer_sensitivity=whole,
-        gap=gap,
-        cache=cache,
+        epsilon=epsilon, delta=delta, loss=loss, integer_sensitivity=whole, gap=gap, cache=cache
     )

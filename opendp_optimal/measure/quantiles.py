@@ -26,8 +26,8 @@ from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.measure import dp
 from opendp_optimal.measure._opendp import make_measurement, require_features
 from opendp_optimal.measure.facts import Facts, record_text, remember
-from opendp_optimal.measure.noise import target_of
-from opendp_optimal.measure.space import INTEGER_RANGES
+from opendp_optimal.measure.noise import stated, target_of
+from opendp_optimal.measure.space import DTYPES, INTEGER_RANGES, records_of
 from opendp_optimal.measure.waiting import defer, to_then
 from opendp_optimal.problem.noise import MIN_EPSILON
 from opendp_optimal.sample.integers import laplace_integers
@@ -41,8 +41,6 @@ from opendp_optimal.sample.quantiles import (
     steps_of,
 )
 
-__all__ = ["Quantiles", "make_optimal_quantiles", "then_optimal_quantiles"]
-
 _COUNT_SHARE = Fraction(1, 50)
 """Of epsilon, for the count, by which intervals are as wide as errors of ranks make them."""
 _MOST_QUANTILES = 1023
@@ -55,11 +53,6 @@ MOST_POWER = _EXPONENTS + 1024
 """The power of the largest float, counted from below all of them."""
 _SURE = 1e4
 """One release in so many, at most, takes an empty power of two for a used one."""
-_TYPES = {
-    **{"f32": "float32", "f64": "float64", "usize": "uint64"},
-    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
-    **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
-}
 _LARGE, _EXACT = 2.0**1020, 1 << 53
 Bounds = tuple[Any, Any]
 
@@ -319,8 +312,7 @@ def make_optimal_quantiles(
     count_of_bins = _whole("bins", bins, least=2, most=MOST_BINS)
     line = None if bounds is None else _line(bounds, carrier, count_of_bins)
     wanted = _probabilities(probabilities)
-    if isinstance(d_in, bool) or not isinstance(d_in, int) or not 1 <= d_in <= _MOST_ROWS:
-        raise ValueError(f"d_in ({d_in!r}) must be a number of records in [1, {_MOST_ROWS}]")
+    records_of(d_in, _MOST_ROWS)
     if isinstance(share, bool) or not isinstance(share, float | int) or not 0.01 <= share <= 0.9:
         raise ValueError(f"share ({share!r}) must be in [0.01, 0.9]")
     epsilon, _ = target_of(d_out)
@@ -329,25 +321,19 @@ def make_optimal_quantiles(
         raise ValueError(f"d_out ({d_out!r}) must leave each record at least {MIN_EPSILON:g}")
     finding = each * Fraction(share) if line is None else Fraction(0)
     design = design_quantiles(wanted, each - finding)
-    dtype = np.dtype(_TYPES[carrier])
+    dtype = DTYPES[carrier]
 
     def release(data: Any) -> Quantiles:
         values = np.asarray(data, dtype)
         found = line or _clipped(_private_bounds(values, whole, finding), carrier, count_of_bins)
         return design.release(found, found.cells(values))
 
-    approximate = isinstance(d_out, tuple)
+    def pair(distance: Any) -> tuple[float, float]:
+        return (epsilon if int(distance) == d_in else float_up(each * int(distance))), 0.0
 
-    def price(distance: Any) -> float:
-        return epsilon if int(distance) == d_in else float_up(each * int(distance))
-
+    measure, price = stated(d_out, pair)
     made = make_measurement(
-        input_domain,
-        input_metric,
-        dp.approximate(dp.max_divergence()) if approximate else dp.max_divergence(),
-        release,
-        (lambda distance: (price(distance), 0.0)) if approximate else price,
-        TO="ExtrinsicObject",
+        input_domain, input_metric, measure, release, price, TO="ExtrinsicObject"
     )
     ends = None if line is None else (line.low, line.high)
     record = record_text(
@@ -355,7 +341,7 @@ def make_optimal_quantiles(
     )
 
     def event(distance: Any = None) -> Approximate:
-        return Approximate(price(d_in if distance is None else distance), 0.0)
+        return Approximate(*pair(d_in if distance is None else distance))
 
     return remember(made, Facts(record, None, event))
 
@@ -379,8 +365,7 @@ def _carrier(input_domain: Any, input_metric: Any) -> str:
     """OpenDP's name of the type of the numbers, checked."""
     carrier = str(input_domain.carrier_type) if isinstance(input_domain, dp.Domain) else ""
     name = carrier.removeprefix("Vec<").removesuffix(">")
-    known = carrier == f"Vec<{name}>" and (name in INTEGER_RANGES or name in ("f32", "f64"))
-    if not known or "nan=true" in str(input_domain).lower():
+    if carrier != f"Vec<{name}>" or name not in DTYPES or "nan=true" in str(input_domain).lower():
         raise ValueError(
             f"input_domain ({input_domain}) must be a vector domain of integers, or of floats "
             f"without NaN"
@@ -421,7 +406,7 @@ def _probabilities(probabilities: Any) -> tuple[float, ...]:
     """Probabilities, checked: rising, each between 0 and 1."""
     try:
         found = tuple(float(p) for p in probabilities)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = ()
     rising = all(a + 1e-9 <= b for a, b in pairwise(found))
     inside = all(1e-9 <= p <= 1 - 1e-9 for p in found)

@@ -29,15 +29,16 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.measure import dp
-from opendp_optimal.measure._opendp import become, introduce
-from opendp_optimal.measure.space import INTEGER_RANGES, Space
+from opendp_optimal.measure._opendp import introduce, make_measurement
+from opendp_optimal.measure.facts import Facts, remember
+from opendp_optimal.measure.space import DTYPES, INTEGER_RANGES, Space
 from opendp_optimal.table import NoiseTable
 
 LARGEST = {"f64": sys.float_info.max, "f32": float(np.finfo(np.float32).max)}
@@ -94,41 +95,52 @@ def grid_for(space: Space, table: NoiseTable, sensitivity: Fraction) -> Grid:
         # Whole numbers stay as they are, unless their noise would be too long to be drawn.
         if (sensitivity / table.cells + 2) * (table.radius + 1) < LONGEST_NOISE:
             bits = max(bits, 0)
-    exact = bits >= 0 if space.integer else bits >= FINEST
-    slack = 0 if exact else 1
+    slack = slack_of(space, bits)
     moved = math.floor(sensitivity * Fraction(2) ** bits) + slack
-    steps = -(-moved // table.cells)
-    steps += 1 - steps % 2
+    steps = -(-moved // table.cells) | 1  # an odd number
     return Grid(bits, slack, steps, table.cells * steps)
 
 
-class Drawn(Protocol):
-    """Noise that can be drawn in grid steps: a table, or noise in closed form."""
+def slack_of(space: Space, bits: int) -> int:
+    """Return the grid steps that rounding to a grid of multiples of 2^-bits adds to a distance."""
+    exact = bits >= 0 if space.integer else bits >= FINEST
+    return 0 if exact else 1
 
-    def draw(self, size: int | None = None, steps: int = 1) -> Any:
-        """One integer, or an array of them."""
+
+Draw = Callable[..., Any]
+"""Draws noise in grid steps: one integer, or as many as its argument says; ``steps`` in a cell."""
 
 
-def releaser(space: Space, table: Drawn, grid: Grid) -> Callable[[Any], Any]:
+def releaser(space: Space, draw: Draw, grid: Grid) -> Callable[[Any], Any]:
     """Return the function that adds noise to data of a space."""
-    if space.integer:
-        return (_integers if space.vector else _integer)(space, table, grid)
-    return (_floats if space.vector else _float)(space, table, grid)
+    return (_integers if space.integer else _floats)(space, draw, grid)
 
 
-def _float(space: Space, table: Drawn, grid: Grid) -> Callable[[float], float]:
-    draw, steps, bits, largest = table.draw, grid.steps, grid.bits, LARGEST[space.carrier]
+def _floats(space: Space, draw: Draw, grid: Grid) -> Callable[[Any], Any]:
+    steps, bits, largest = grid.steps, grid.bits, LARGEST[space.carrier]
     # From here on the value's own last digit is coarser than any noise: nothing to add.
     beyond = math.ldexp(1.0, 1023 - bits) if bits > 0 else math.inf
 
-    def release(x: float) -> float:
+    def one(x: float) -> float:
         noise = int(draw(steps=steps))
-        x = 0.0 if x != x else max(-largest, min(largest, x))
+        if not -largest <= x <= largest:
+            x = math.copysign(largest, x) if x == x else 0.0
         if -beyond < x < beyond:
             x = _ldexp(round(math.ldexp(x, bits)) + noise, -bits)
-        return max(-largest, min(largest, x))
+        return x if -largest <= x <= largest else math.copysign(largest, x)
 
-    return release
+    def many(data: Any) -> npt.NDArray[Any]:
+        x = _sized(np.nan_to_num(np.asarray(data, dtype=np.float64), nan=0.0), space)
+        noise = np.asarray(draw(x.size, steps=steps))
+        if noise.size and (noise.max() >= EXACT or noise.min() <= -EXACT):
+            result = _slowly(x, noise.tolist(), bits)
+        else:
+            with np.errstate(all="ignore"):
+                scaled = np.rint(np.ldexp(x, bits))
+                result = np.where(np.isfinite(scaled), np.ldexp(scaled + noise, -bits), x)
+        return np.clip(result, -largest, largest).astype(DTYPES[space.carrier])
+
+    return many if space.vector else one
 
 
 def _ldexp(total: int, exponent: int) -> float:
@@ -138,24 +150,6 @@ def _ldexp(total: int, exponent: int) -> float:
         return math.inf if total > 0 else -math.inf
 
 
-def _floats(space: Space, table: Drawn, grid: Grid) -> Callable[[Any], npt.NDArray[Any]]:
-    draw, steps, bits, largest = table.draw, grid.steps, grid.bits, LARGEST[space.carrier]
-    kind = np.dtype({"f32": np.float32, "f64": np.float64}[space.carrier])
-
-    def release(data: Any) -> npt.NDArray[Any]:
-        x = _sized(np.nan_to_num(np.asarray(data, dtype=np.float64), nan=0.0), space)
-        noise = np.asarray(draw(x.size, steps=steps))
-        if noise.size and (noise.max() >= EXACT or noise.min() <= -EXACT):
-            result = _slowly(x, noise.tolist(), bits)
-        else:
-            with np.errstate(all="ignore"):
-                scaled = np.rint(np.ldexp(x, bits))
-                result = np.where(np.isfinite(scaled), np.ldexp(scaled + noise, -bits), x)
-        return np.clip(result, -largest, largest).astype(kind)
-
-    return release
-
-
 def _slowly(x: Floats, noise: list[int], bits: int) -> Floats:
     """Add noise of any size, value by value, in Python's integers."""
     scale = Fraction(2) ** bits
@@ -163,31 +157,19 @@ def _slowly(x: Floats, noise: list[int], bits: int) -> Floats:
     return np.array([_ldexp(s, -bits) for s in sums])
 
 
-def _integer(space: Space, table: Drawn, grid: Grid) -> Callable[[int], int]:
-    draw, steps, bits = table.draw, grid.steps, grid.bits
+def _integers(space: Space, draw: Draw, grid: Grid) -> Callable[[Any], Any]:
+    steps, bits, kind = grid.steps, grid.bits, DTYPES[space.carrier]
     low, high = INTEGER_RANGES[space.carrier]
     fine, coarse = max(bits, 0), max(-bits, 0)
     half = ((1 << fine) >> 1) + ((1 << coarse) >> 1)
 
-    def release(x: int) -> int:
+    def one(x: int) -> int:
         # Rounding to whole numbers after the noise is post-processing: x is on the grid.
         noise = (int(draw(steps=steps)) << coarse) + half >> fine
         noisy = (x >> coarse << coarse) + noise
         return low if noisy < low else high if noisy > high else noisy
 
-    return release
-
-
-def _integers(space: Space, table: Drawn, grid: Grid) -> Callable[[Any], npt.NDArray[Any]]:
-    draw, steps, bits = table.draw, grid.steps, grid.bits
-    low, high = INTEGER_RANGES[space.carrier]
-    fine, coarse = max(bits, 0), max(-bits, 0)
-    half = ((1 << fine) >> 1) + ((1 << coarse) >> 1)
-    kind = np.dtype(
-        {"i": "int", "u": "uint"}[space.carrier[0]] + (space.carrier[1:].replace("size", "64"))
-    )
-
-    def release(data: Any) -> npt.NDArray[Any]:
+    def many(data: Any) -> npt.NDArray[Any]:
         x: npt.NDArray[Any] = _sized(np.asarray(data, dtype=kind), space)
         noise = np.asarray(draw(x.size, steps=steps))
         if coarse or noise.dtype == object:
@@ -201,7 +183,7 @@ def _integers(space: Space, table: Drawn, grid: Grid) -> Callable[[Any], npt.NDA
         narrow: npt.NDArray[Any] = np.clip(wide, low, high).astype(kind)
         return narrow
 
-    return release
+    return many if space.vector else one
 
 
 def _sized(x: npt.NDArray[Any], space: Space) -> npt.NDArray[Any]:
@@ -243,21 +225,27 @@ class DirectMeasurement(dp.Measurement):
             return release(arg)
         return dp.Measurement.invoke(self, arg)
 
-    def __call__(self, arg: Any) -> Any:
-        """Release a value."""
-        return self.invoke(arg)
+    __call__ = invoke
 
 
 introduce(DirectMeasurement)
 
 
-def make_direct(
-    measurement: dp.Measurement, space: Space, release: Callable[[Any], Any]
+def make_numeric(
+    input_domain: dp.Domain,
+    input_metric: dp.Metric,
+    output_measure: dp.Measure,
+    space: Space,
+    release: Callable[[Any], Any],
+    privacy_map: Callable[[Any], Any],
+    facts: Facts,
 ) -> dp.Measurement:
-    """Let a measurement on scalars of a space be called directly; leave any other as it is."""
-    if space.vector or space.carrier == "f32":
-        return measurement
-    become(measurement, DirectMeasurement)
-    low, high = INTEGER_RANGES.get(space.carrier, (None, None))
-    measurement._direct = (int if space.integer else float, low, high, release)
-    return measurement
+    """Make a measurement from numbers of a space to such; on scalars it can be called directly."""
+    made = make_measurement(
+        input_domain, input_metric, output_measure, release, privacy_map, TO=space.output_type
+    )
+    if not space.vector and space.carrier != "f32":
+        made.__class__ = DirectMeasurement  # of this one: every other keeps OpenDP's
+        low, high = INTEGER_RANGES.get(space.carrier, (None, None))
+        made._direct = (int if space.integer else float, low, high, release)
+    return remember(made, facts)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
+
+import numpy as np
 
 from opendp_optimal.measure import dp
 
@@ -20,6 +23,12 @@ INTEGER_RANGES = {
     "u64": (0, 2**64 - 1),
     "usize": (0, 2**64 - 1),
 }
+_KINDS = {"f": "float", "i": "int", "u": "uint"}
+DTYPES = {
+    name: np.dtype(_KINDS[name[0]] + name[1:].replace("size", "64"))
+    for name in (*FLOATS, *INTEGER_RANGES)
+}
+"""Types of numbers in arrays, by OpenDP's names."""
 NORMS = {"L1Distance": "l1", "L2Distance": "l2", "LInfDistance": "linf"}
 
 
@@ -58,11 +67,8 @@ class Space:
         :param d_in: a distance in terms of the metric.
         :raises ValueError: if it is not a finite number that is at least 0.
         """
-        if isinstance(d_in, bool) or not isinstance(d_in, (int, float, Fraction)):
-            raise ValueError(f"d_in ({d_in!r}) must be a number")
-        if not math.isfinite(d_in) or d_in < 0:
-            raise ValueError(f"d_in ({d_in!r}) must be finite and not negative")
-        return Fraction(math.floor(d_in)) if self.integer else Fraction(d_in)
+        exact = distance_of(d_in)
+        return Fraction(math.floor(exact)) if self.integer else exact
 
     def unit_steps(self, d_in: Any) -> int:
         """Return how many steps of 1 in single coordinates join integer vectors ``d_in`` apart.
@@ -72,6 +78,41 @@ class Space:
         """
         exact = Fraction(d_in)
         return math.floor(exact * exact if self.norm == "l2" else exact)
+
+
+def distance_of(d_in: Any) -> Fraction:
+    """Return a distance as an exact number.
+
+    :param d_in: a number that a float can be near.
+    :raises ValueError: if it is not, or negative.
+    """
+    if isinstance(d_in, bool) or not isinstance(d_in, (int, float, Fraction)):
+        raise ValueError(f"d_in ({d_in!r}) must be a number")
+    if not 0 <= d_in <= sys.float_info.max:
+        raise ValueError(f"d_in ({d_in!r}) must be finite and not negative")
+    return Fraction(d_in)
+
+
+def is_real(value: Any) -> bool:
+    """Whether a value is an integer or a float, as no bool is."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def records_of(d_in: Any, most: int) -> int:
+    """Return how many records a person has, checked."""
+    if isinstance(d_in, bool) or not isinstance(d_in, int) or not 1 <= d_in <= most:
+        raise ValueError(f"d_in ({d_in!r}) must be a number of records in [1, {most}]")
+    return d_in
+
+
+def measure_name(output_measure: Any) -> str:
+    """Return OpenDP's name of a measure of privacy.
+
+    :raises ValueError: if it is none.
+    """
+    if not isinstance(output_measure, dp.Measure):
+        raise ValueError(f"output_measure ({output_measure!r}) must be an OpenDP measure")
+    return str(output_measure.type)
 
 
 def space_of(input_domain: Any, input_metric: Any) -> Space:

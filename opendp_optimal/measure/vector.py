@@ -20,21 +20,22 @@ from typing import Any
 import numpy as np
 
 from opendp_optimal.budget.events import Profile
-from opendp_optimal.exact.numbers import exp_down, exp_up, float_up
+from opendp_optimal.exact.numbers import float_up
 from opendp_optimal.known import Law, expected_loss
 from opendp_optimal.losses.base import Loss
-from opendp_optimal.measure.guarantee import Design, coordinates, design_for
+from opendp_optimal.measure.guarantee import (
+    LARGEST_EPSILON,
+    MARGIN,
+    Design,
+    coordinates,
+    design_for,
+)
 from opendp_optimal.measure.release import releaser
-from opendp_optimal.measure.space import Space
-from opendp_optimal.measure.vector_noise import VectorNoise, best_noise, pure_delta
+from opendp_optimal.measure.space import DTYPES, Space, distance_of
+from opendp_optimal.measure.vector_noise import VectorNoise, best_noise, grouped, pure_delta
 from opendp_optimal.problem.noise import MIN_EPSILON
 from opendp_optimal.table.radial import RadialTable
 
-__all__ = ["VectorGuarantee", "vector_guarantee"]
-
-_MARGIN = Fraction(1, 1 << 16)
-"""Floats are designed for a distance larger by this part."""
-_LARGEST_EPSILON = 60.0
 _WORTH_TRYING = 1.5
 """How much better scalar tables may be than pure noise in closed form."""
 
@@ -88,34 +89,22 @@ class VectorGuarantee:
 
     def pair(self, d_in: Any) -> tuple[float, float]:
         """Return (epsilon, delta) at a distance; beyond the designed one by group privacy."""
-        distance = self.space.distance(d_in) if self.space.norm != "l2" else _exactly(d_in)
+        distance = self.space.distance(d_in) if self.space.norm != "l2" else distance_of(d_in)
         if distance == 0:
             return 0.0, 0.0
-        if distance <= self.distance:
-            return self._within(distance)
-        noise = self.only
-        if noise is not None and noise.table is None:
-            return float_up(Fraction(noise.rate) * noise.moved(self.space, distance)), 0.0
+        if distance == self.distance:
+            return self.epsilon, self.delta
+        noise, within = self.only, distance < self.distance
+        if noise is not None and noise.table is None:  # Laplace noise hides a shorter move better
+            epsilon = float_up(Fraction(noise.rate) * noise.moved(self.space, distance))
+            return (min(self.epsilon, epsilon) if within else epsilon), 0.0
+        if within:
+            return self.epsilon, self.delta
         groups = math.ceil(distance / self.distance)
         if noise is None and self.space.integer and self.space.norm == "l2":
             # On the way there may be no integers: then so many single steps at a time.
             groups = math.ceil(Fraction(math.floor(distance**2), math.floor(self.distance)))
-        epsilon = float_up(groups * Fraction(self.epsilon))
-        if self.delta == 0:
-            return epsilon, 0.0
-        if epsilon > _LARGEST_EPSILON:
-            return epsilon, 1.0
-        one = Fraction(self.epsilon)
-        spread = (exp_up(groups * one) - 1) / (exp_down(one) - 1)
-        return epsilon, min(1.0, float_up(Fraction(self.delta) * spread))
-
-    def _within(self, distance: Fraction) -> tuple[float, float]:
-        """Laplace noise hides a shorter move better; of others nothing is claimed."""
-        noise = self.only
-        if noise is None or noise.table is not None or distance == self.distance:
-            return self.epsilon, self.delta
-        moved = noise.moved(self.space, distance)
-        return min(self.epsilon, float_up(Fraction(noise.rate) * moved)), 0.0
+        return grouped(self.epsilon, self.delta, groups)
 
     def curve(self, d_in: Any) -> Callable[[float], float]:
         """Return the privacy profile at a distance, epsilon -> delta, rounded up."""
@@ -130,12 +119,12 @@ class VectorGuarantee:
             if distance == 0:
                 return 0.0
             known = delta if epsilon >= stated else 1.0
-            if delta == 0 and stated < _LARGEST_EPSILON:
+            if delta == 0 and stated < LARGEST_EPSILON:
                 known = min(known, pure_delta(Fraction(stated), epsilon))
             if not inside or noise is None:
                 return known
             share = noise.share(self.space, distance)
-            return min(known, noise.delta_at(min(epsilon, _LARGEST_EPSILON), share))
+            return min(known, noise.delta_at(min(epsilon, LARGEST_EPSILON), share))
 
         return delta_of
 
@@ -151,7 +140,7 @@ class VectorGuarantee:
     def release(self) -> Callable[[Any], Any]:
         """The function that adds the noise to vectors of the space."""
         ready: dict[int, Callable[[Any], Any]] = {}
-        empty = np.empty(0, _dtype(self.space.carrier))
+        empty = np.empty(0, DTYPES[self.space.carrier])
 
         def function(data: Any) -> Any:
             size = self.space.size if self.space.size is not None else len(data)
@@ -159,7 +148,7 @@ class VectorGuarantee:
                 return empty
             if size not in ready:
                 noise = self.noise(size)
-                ready[size] = releaser(self.space, noise, noise.grid)  # type: ignore[arg-type]
+                ready[size] = releaser(self.space, noise.draw, noise.grid)
             return ready[size](data)
 
         return function
@@ -167,21 +156,6 @@ class VectorGuarantee:
 
 _WORK = 1 << 16
 """A point of the profile takes a proof with integrals."""
-
-
-def _dtype(carrier: str) -> Any:
-    names = {"f32": np.float32, "f64": np.float64, "usize": np.uint64}
-    if carrier in names:
-        return names[carrier]
-    return np.dtype({"i": "int", "u": "uint"}[carrier[0]] + carrier[1:])
-
-
-def _exactly(d_in: Any) -> Fraction:
-    if isinstance(d_in, bool) or not isinstance(d_in, (int, float, Fraction)):
-        raise ValueError(f"d_in ({d_in!r}) must be a number")
-    if not math.isfinite(d_in) or d_in < 0:
-        raise ValueError(f"d_in ({d_in!r}) must be finite and not negative")
-    return Fraction(d_in)
 
 
 def vector_guarantee(
@@ -205,7 +179,7 @@ def vector_guarantee(
     :param cache: whether tables are kept on disk
     :param scalar: the expected loss of one coordinate with a table for a design
     """
-    exact = _exactly(d_in)
+    exact = distance_of(d_in)
     if exact == 0 or (space.integer and space.norm != "l2" and exact < 1):
         return None  # refused where scalars are
     moved = coordinates(space, d_in, changed)
@@ -214,7 +188,7 @@ def vector_guarantee(
     if space.integer and space.norm != "l2":
         distance = Fraction(math.floor(exact))
     else:
-        distance = exact if space.integer else Fraction(float_up(exact * (1 + _MARGIN)))
+        distance = exact if space.integer else Fraction(float_up(exact * (1 + MARGIN)))
     power = int(loss.power) or 1
     guarantee = VectorGuarantee(space, d_in, distance, epsilon, delta, power, cache)
     noise = guarantee.only

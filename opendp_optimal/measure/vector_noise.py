@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-import numpy as np
-
 from opendp_optimal.arrays import Integers
 from opendp_optimal.errors import SolverError
 from opendp_optimal.exact.numbers import exp_down, exp_up, float_down, float_up
-from opendp_optimal.known import DiscreteGaussian, Geometric, Laplace, Law, Tabulated
+from opendp_optimal.known import Geometric, Laplace, Law
+from opendp_optimal.known.coordinate import rounded_moment
+from opendp_optimal.measure.guarantee import LARGEST_EPSILON
 from opendp_optimal.measure.release import Grid
 from opendp_optimal.measure.space import Space
 from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
@@ -28,13 +28,10 @@ from opendp_optimal.sample.integers import laplace_integers
 from opendp_optimal.search.radial import solve_radial
 from opendp_optimal.table.radial import RadialTable
 
-__all__ = ["VectorNoise", "best_noise", "pure_delta"]
-
 LONGEST_DOMAIN = 1 << 20
 """Longer vectors get Laplace noise or scalar tables."""
 _SPARE = 1 << 16
 """Grid steps in a lattice unit of a staircase, so that rounding up costs nothing to speak of."""
-_MOST_LISTED = 1 << 20
 _LAPLACE_STEPS = 1 << 24
 """Grid steps in the scale of Laplace noise, at least."""
 
@@ -89,14 +86,7 @@ class VectorNoise:
         if self.table.kind == "integer":
             return self.table.coordinate()
         law = self.table.coordinate(self.reach * grid)
-        if isinstance(law, Tabulated):
-            return law.rounded() if integer else law
-        reach = math.ceil(12 * law.spread) + 1
-        if not integer or reach > _MOST_LISTED:
-            return DiscreteGaussian(law.spread) if integer else law
-        return Tabulated(
-            np.diff(law.cdf(np.arange(-reach, reach + 2) - 0.5)), 1.0, law.spread, integer=True
-        )
+        return law.rounded() if integer else law
 
     @property
     def norm(self) -> str:
@@ -120,7 +110,19 @@ def pure_delta(pure: Fraction, epsilon: float) -> float:
     return min(1.0, float_up(shortfall))
 
 
-def _root_up(value: Fraction, size: int) -> Fraction:
+def grouped(epsilon: float, delta: float, times: int) -> tuple[float, float]:
+    """What a change of so many times a distance costs that alone costs (epsilon, delta)."""
+    if times <= 1:
+        return (epsilon, delta) if times else (0.0, 0.0)
+    total = float_up(times * Fraction(epsilon))
+    if delta == 0 or total > LARGEST_EPSILON:
+        return total, 1.0 if delta else 0.0
+    one = Fraction(epsilon)
+    spread = (exp_up(times * one) - 1) / (exp_down(one) - 1)
+    return total, min(1.0, float_up(Fraction(delta) * spread))
+
+
+def root_up(value: Fraction, size: int) -> Fraction:
     """A number times the root of a length, rounded up."""
     square = value * value * size
     scaled = (square.numerator << 80) // square.denominator
@@ -133,12 +135,12 @@ def _grid_reach(space: Space, size: int, distance: Fraction, bits: int, norm: st
     exact = space.integer and bits >= 0
     # Rounding moves each coordinate by up to a step more.
     if norm == space.norm:
-        extra = {"l1": Fraction(size), "l2": _root_up(Fraction(1), size), "linf": Fraction(1)}
+        extra = {"l1": Fraction(size), "l2": root_up(Fraction(1), size), "linf": Fraction(1)}
         return math.ceil(moved + (0 if exact else extra[norm]))
     if norm == "l2":
-        whole = _root_up(moved, size) if space.norm == "linf" else moved
-        return math.ceil(whole + (0 if exact else _root_up(Fraction(1), size)))
-    whole = size * moved if space.norm == "linf" else _root_up(moved, size)
+        whole = root_up(moved, size) if space.norm == "linf" else moved
+        return math.ceil(whole + (0 if exact else root_up(Fraction(1), size)))
+    whole = size * moved if space.norm == "linf" else root_up(moved, size)
     if exact and space.norm == "l2":
         # Coordinates that move, move by 1 at least: their sum is at most that of their squares.
         whole = min(whole, Fraction(math.floor(distance**2)) * Fraction(2) ** bits)
@@ -147,14 +149,11 @@ def _grid_reach(space: Space, size: int, distance: Fraction, bits: int, norm: st
 
 def _bits(distance: Fraction, steps: int) -> int:
     """The coarsest power of two with at least so many grid steps in a distance."""
-    bits = math.ceil(math.log2(steps)) - math.floor(_log2(distance))
+    magnitude = math.log2(distance.numerator) - math.log2(distance.denominator)
+    bits = math.ceil(math.log2(steps)) - math.floor(magnitude)
     while distance * Fraction(2) ** (bits - 1) >= steps:
         bits -= 1
     return bits
-
-
-def _log2(value: Fraction) -> float:
-    return math.log2(value.numerator) - math.log2(value.denominator)
 
 
 def _radial(space: Space, size: int, distance: Fraction, table: RadialTable) -> VectorNoise | None:
@@ -164,7 +163,7 @@ def _radial(space: Space, size: int, distance: Fraction, table: RadialTable) -> 
     lattice = getattr(table.law, "step", 1)
     least = max(table.least_grid, lattice * _SPARE if lattice > 1 else 0)
     across = space.norm == "linf" and table.norm == "l2"
-    bits = _bits(_root_up(distance, size) if across else distance, least)
+    bits = _bits(root_up(distance, size) if across else distance, least)
     if space.integer and bits < 0:
         exact = _grid_reach(space, size, distance, 0, table.norm)
         bits = 0 if exact <= table.most_grid - lattice else bits
@@ -176,15 +175,8 @@ def _radial(space: Space, size: int, distance: Fraction, table: RadialTable) -> 
     power = table.problem.power
     expected = table.upper * unit**power
     if space.integer:
-        expected = _rounded_loss(expected, size, power)
+        expected = size * rounded_moment(lambda x: table.beyond(x / unit), expected / size, power)
     return VectorNoise(_name(table), size, Grid(bits, 0, 1, reach), reach, expected, table)
-
-
-def _rounded_loss(expected: float, size: int, power: int) -> float:
-    """The loss after real noise was rounded to integers."""
-    if power == 2:
-        return expected + size / 12
-    return expected + size / (12 * max(1.0, expected / size))
 
 
 def _name(table: RadialTable) -> str:

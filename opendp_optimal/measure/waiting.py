@@ -17,10 +17,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, NoReturn, ParamSpec
 
 from opendp_optimal.measure import dp
-from opendp_optimal.measure._opendp import PartialChain, partial
+from opendp_optimal.measure._opendp import partial
 from opendp_optimal.measure.release import DirectMeasurement
-
-__all__ = ["Deferred", "Postprocess", "defer", "to_then"]
 
 P = ParamSpec("P")
 
@@ -43,10 +41,8 @@ def to_then(make: Callable[Concatenate[dp.Domain, dp.Metric, P], Any]) -> Callab
 
     told = f"Chain :func:`{make.__name__}` after a transformation or a metric space."
     more = f"Its arguments are those of :func:`{make.__name__}` after the first two."
-    named: Callable[P, Any] = _named(
-        then, make, make.__name__.replace("make_", "then_", 1), rest, told, more
-    )
-    return named
+    _name(then, make, make.__name__.replace("make_", "then_", 1), rest, told, more)
+    return then
 
 
 def defer(
@@ -79,22 +75,21 @@ def defer(
 
     told = f"Wait for the distance and the budget of a query, then :func:`{make.__name__}`."
     more = f"For the Context API. The options are those of :func:`{make.__name__}`."
-    named: Callable[..., Deferred] = _named(waiting, make, name, rest, told, more)
-    return named
+    _name(waiting, make, name, rest, told, more)
+    return waiting
 
 
-def _named(
+def _name(
     function: Any, make: Any, name: str, signature: inspect.Signature, told: str, more: str
-) -> Any:
+) -> None:
     """Give a function the name, place, signature and words of one that was written by hand."""
     function.__name__ = function.__qualname__ = name
     function.__module__ = make.__module__
     function.__doc__ = f"{told}\n\n    {more}\n    "
     function.__signature__ = signature
-    return function
 
 
-class Deferred(PartialChain, dp.Transformation):
+class Deferred(dp.PartialChain, dp.Transformation):
     """A measurement that waits for the distance and the budget of its query.
 
     A mechanism that a plugin registers may return one too.
@@ -119,13 +114,12 @@ class Deferred(PartialChain, dp.Transformation):
 
     def __rrshift__(self, left: Any) -> Deferred:
         """Chain after a transformation or a metric space."""
-        if isinstance(left, PartialChain):
+        if isinstance(left, dp.PartialChain):
             self._refuse()
-        if isinstance(self._left, tuple):
-            return self._after(left)
-        return self if isinstance(left, tuple) else self._after(left >> self._left)
-
-    def _after(self, left: Any) -> Deferred:
+        if not isinstance(self._left, tuple):
+            if isinstance(left, tuple):
+                return self
+            left = left >> self._left
         return Deferred(left, self._build, concentrated=self._concentrated)
 
     def __rshift__(self, other: Any) -> NoReturn:
@@ -158,13 +152,12 @@ class Deferred(PartialChain, dp.Transformation):
 
     def _measure(self, output_measure: dp.Measure | None) -> dict[str, dp.Measure]:
         """What ``build`` is told of the measure: nothing where the shape of ``d_out`` tells it."""
-        kind = "MaxDivergence" if output_measure is None else str(output_measure.type)
-        if kind in ("MaxDivergence", "Approximate<MaxDivergence>") and not self._concentrated:
-            return {}
         if output_measure is None:
             return {}
         if self._concentrated:
             return {"output_measure": output_measure}
+        if str(output_measure.type) in ("MaxDivergence", "Approximate<MaxDivergence>"):
+            return {}
         raise ValueError(
             f"output_measure ({output_measure}) must be max_divergence() or "
             f"approximate(max_divergence()): state the loss by epsilon, or by epsilon and delta"

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 
@@ -35,6 +36,7 @@ _BITS = 62
 MOST_WEIGHTS = 6_600
 """Weights of a programme, at most: its Newton system then takes about a gigabyte."""
 Rows = list[list[Fraction]]
+Caps = list[tuple[tuple[int, ...], Rows]]
 
 
 @dataclass(frozen=True)
@@ -81,19 +83,22 @@ def check_size(problem: BoundedProblem, inputs: int, name: str, value: object) -
     )
 
 
-def _bin_density(
-    problem: BoundedProblem, starts: Sequence[Fraction], choose: Callable[..., Fraction]
+def _bin_weights(
+    problem: BoundedProblem, lattice: Lattice, choose: Callable[..., Fraction]
 ) -> list[Fraction]:
-    """The largest or least prior density in each bin, 0 being the density outside the range."""
-    parts = problem.densities()
-    low, high = parts[0][0], parts[-1][1]
-    out = []
-    for a, b in itertools.pairwise(starts):
-        inside = [density for s, e, density in parts if s < b and e > a]
-        if a < low or b > high:
-            inside.append(Fraction(0))
-        out.append(choose(inside))
-    return out
+    """The largest or least prior density in each bin, times its width."""
+    bins, b = lattice.bins, lattice.step
+    # Centred, so that a mirror symmetry of the problem stays one.
+    start = Fraction(problem.low) + (problem.width - bins * b) / 2
+    starts = [start + j * b for j in range(bins + 1)]
+    # Outside of the range the density is 0.
+    before = (starts[0], Fraction(problem.low), Fraction(0))
+    after = (Fraction(problem.high), starts[-1], Fraction(0))
+    parts = [before, *problem.densities(), after]
+    return [
+        b * choose(density for s, e, density in parts if s < last and e > first)
+        for first, last in itertools.pairwise(starts)
+    ]
 
 
 def above(problem: BoundedProblem, lattice: Lattice) -> ChannelProblem:
@@ -101,41 +106,26 @@ def above(problem: BoundedProblem, lattice: Lattice) -> ChannelProblem:
     bins, b = lattice.bins, lattice.step
     if bins * b < problem.width or lattice.cells * b < problem.reach:
         raise ValueError("the lattice does not cover the range or the sensitivity")
-    # Centred, so that a mirror symmetry of the problem stays one.
-    start = Fraction(problem.low) - (bins * b - problem.width) / 2
-    starts = [start + j * b for j in range(bins + 1)]
-    weight = [b * w for w in _bin_density(problem, starts, max)]
-    weight = [Fraction(0), *weight, Fraction(0)]
+    weight = [Fraction(0), *_bin_weights(problem, lattice, max), Fraction(0)]
     parts = {d: problem.loss.halves((d + Fraction(1, 2)) * b, b) for d in range(-bins, bins + 1)}
     cost = [
         [weight[x] * parts[y - x][0] + weight[x + 1] * parts[y - x][1] for y in range(bins + 1)]
         for x in range(bins + 1)
     ]
-    if problem.delta > 0:
-        cost_of_truth = problem.loss.exact(Fraction(0))
-        cost = _reveal_rows(cost, weight, cost_of_truth)
+    cost = _revealed(problem, cost, [(a + b) / 2 for a, b in itertools.pairwise(weight)])
     caps = _shifting_caps(problem, lattice) if problem.cap is not None else []
     return _exact(problem, cost, lattice.pairs(bins + 1), caps, revealing=problem.delta > 0)
 
 
-def _reveal(row: list[Fraction], cost: Fraction) -> list[Fraction]:
-    """A row of costs with the outputs that reveal the answer, the first and the last."""
-    return [cost, *row, cost]
+def _revealed(problem: BoundedProblem, rows: Rows, weights: Sequence[Fraction]) -> Rows:
+    """Rows of these weights, with the outputs that reveal the answer where delta allows it."""
+    if problem.delta == 0:
+        return rows
+    truth = problem.loss.exact(Fraction(0))
+    return [[w * truth, *row, w * truth] for w, row in zip(weights, rows, strict=True)]
 
 
-def _reveal_rows(cost: Rows, weight: list[Fraction], cost_of_truth: Fraction) -> Rows:
-    """All rows; ``weight`` is the prior of the bins on both sides of each."""
-    return [
-        _reveal(row, (weight[x] + weight[x + 1]) / 2 * cost_of_truth) for x, row in enumerate(cost)
-    ]
-
-
-def _reveal_ends(rows: Rows, t: Fraction, cost_of_truth: Fraction) -> Rows:
-    """The two rows of an answer that lies t of the way through its bin."""
-    return [_reveal(rows[0], (1 - t) * cost_of_truth), _reveal(rows[1], t * cost_of_truth)]
-
-
-def _shifting_caps(problem: BoundedProblem, lattice: Lattice) -> list[tuple[tuple[int, ...], Rows]]:
+def _shifting_caps(problem: BoundedProblem, lattice: Lattice) -> Caps:
     """Bounds on the loss at every answer in every bin.
 
     At an answer t of the way through bin j, the loss is the integral of f_(j+1) up to t and of
@@ -153,33 +143,20 @@ def _shifting_caps(problem: BoundedProblem, lattice: Lattice) -> list[tuple[tupl
         return next(p for p in shapes[d] if p.start <= t < p.end).value(t)
 
     whole = {d: upto(d, Fraction(1)) for d in shapes}
-    sums = {t: {d: upto(d, t) for d in shapes} for t in cuts}
-    controls: list[tuple[Fraction, dict[int, Fraction], dict[int, Fraction]]] = []
-    for t, following in zip(cuts, [*cuts[1:], None], strict=True):
-        left = {d: whole[d] - sums[t][d] for d in shapes}
-        right = sums[t]
-        controls.append((t, left, right))
-        if following is not None:
-            half = (following - t) / 2
-            slope = {d: half * value(d, t) for d in shapes}
-            controls.append(
-                (
-                    t + half,
-                    {d: left[d] - slope[d] for d in shapes},
-                    {d: right[d] + slope[d] for d in shapes},
-                )
-            )
-    out: list[tuple[tuple[int, ...], Rows]] = []
+    controls: list[tuple[Fraction, dict[int, Fraction]]] = []
+    for t, following in itertools.pairwise(cuts):
+        right, half = {d: upto(d, t) for d in shapes}, (following - t) / 2
+        controls.append((t, right))
+        controls.append((t + half, {d: right[d] + half * value(d, t) for d in shapes}))
+    controls.append((Fraction(1), whole))
+    out: Caps = []
     for j in range(bins):
-        for t, left, right in controls:
+        for t, right in controls:
             rows = [
-                [left[y - j] for y in range(bins + 1)],
+                [whole[y - j] - right[y - j] for y in range(bins + 1)],
                 [right[y - j - 1] for y in range(bins + 1)],
             ]
-            if problem.delta > 0:
-                cost_of_truth = problem.loss.exact(Fraction(0))
-                rows = _reveal_ends(rows, t, cost_of_truth)
-            out.append(((j, j + 1), rows))
+            out.append(((j, j + 1), _revealed(problem, rows, (1 - t, t))))
     return out
 
 
@@ -194,20 +171,17 @@ def rounding_pairs(edges: Sequence[Fraction], reach: Fraction) -> Integers:
     for i in range(len(edges) - 1):
         long = edges[i + 1] - edges[i]
         for j in range(i, len(edges) - 1):
-            between = edges[j] - edges[i + 1]
+            between = edges[j] - edges[i + 1]  # below 0 in the same bin
             other = edges[j + 1] - edges[j]
-            if i == j:
-                pairs.add((i, i + 1))
-                continue
             if between < reach:
                 pairs |= {(i, j), (i + 1, j + 1)}
             if between <= reach:
                 pairs.add((i + 1, j))
             if between + long - max(Fraction(0), long - other) < reach:
                 pairs.add((i, j + 1))
-    ordered = sorted((a, b) for a, b in pairs if a != b)
-    both = sorted({*ordered, *((b, a) for a, b in ordered)})
-    return np.array(both, np.int64).reshape(-1, 2)
+    apart = {(a, b) for a, b in pairs if a != b}
+    both = apart | {(b, a) for a, b in apart}
+    return np.array(sorted(both), np.int64).reshape(-1, 2)
 
 
 def above_unequal(problem: BoundedProblem) -> ChannelProblem:
@@ -223,23 +197,19 @@ def above_unequal(problem: BoundedProblem) -> ChannelProblem:
             down, up = problem.loss.halves(edges[y] - edges[j], length)
             cost[j][y] += w * down
             cost[j + 1][y] += w * up
-    if problem.delta > 0:
-        cost_of_truth = problem.loss.exact(Fraction(0))
-        cost = _reveal_rows(cost, [Fraction(0), *weight, Fraction(0)], cost_of_truth)
+    beside = itertools.pairwise([Fraction(0), *weight, Fraction(0)])
+    cost = _revealed(problem, cost, [(a + b) / 2 for a, b in beside])
     caps = _rounding_caps(problem, edges) if problem.cap is not None else []
     # A little more than the reach, so that the ends may be moved to a grid of floats.
     reach = problem.reach * (1 + Fraction(1, 1 << 20))
     return _exact(problem, cost, rounding_pairs(edges, reach), caps, revealing=problem.delta > 0)
 
 
-def _rounding_caps(
-    problem: BoundedProblem, edges: list[Fraction]
-) -> list[tuple[tuple[int, ...], Rows]]:
+def _rounding_caps(problem: BoundedProblem, edges: list[Fraction]) -> Caps:
     """Bounds on the loss at every answer: products of two linear functions, by control points."""
-    out: list[tuple[tuple[int, ...], Rows]] = []
-    for j in range(len(edges) - 1):
-        length = edges[j + 1] - edges[j]
-        shapes = [problem.loss.pieces(e - edges[j], length) for e in edges]
+    out: Caps = []
+    for j, (low, high) in enumerate(itertools.pairwise(edges)):
+        shapes = [problem.loss.pieces(e - low, high - low) for e in edges]
         for parts in zip(*shapes, strict=True):
             s, e = parts[0].start, parts[0].end
             ends = [
@@ -250,11 +220,8 @@ def _rounding_caps(
                 ],
                 [[(1 - e) * p.finish for p in parts], [e * p.finish for p in parts]],
             ]
-            if problem.delta > 0:
-                cost_of_truth = problem.loss.exact(Fraction(0))
-                for t, rows in zip((s, (s + e) / 2, e), ends, strict=True):
-                    rows[:] = _reveal_ends(rows, t, cost_of_truth)
-            out.extend(((j, j + 1), rows) for rows in ends)
+            for t, rows in zip((s, (s + e) / 2, e), ends, strict=True):
+                out.append(((j, j + 1), _revealed(problem, rows, (1 - t, t))))
     return out
 
 
@@ -263,14 +230,24 @@ def below(problem: BoundedProblem, lattice: Lattice) -> ChannelProblem:
     bins, b = lattice.bins, lattice.step
     if bins * b > problem.width or lattice.cells * b > problem.reach:
         raise ValueError("the lattice leaves the range or the sensitivity")
-    start = Fraction(problem.low) + (problem.width - bins * b) / 2
-    weight = [b * w for w in _bin_density(problem, [start + j * b for j in range(bins + 1)], min)]
-    plain = _chord_costs(problem, bins, b)
-    cost = [[weight[x] * plain[y - x] for y in range(bins)] for x in range(bins)]
-    caps: list[tuple[tuple[int, ...], Rows]] = []
-    if problem.cap is not None:
-        caps = [((x,), [[plain[y - x] for y in range(bins)]]) for x in range(bins)]
-    return _exact(problem, cost, lattice.pairs(bins), caps, down=True)
+    weight = _bin_weights(problem, lattice, min)
+    return _by_error(problem, weight, _chord_costs(problem, bins, b), lattice, down=True)
+
+
+def _by_error(
+    problem: BoundedProblem,
+    weight: list[Fraction],
+    plain: dict[int, Fraction],
+    lattice: Lattice,
+    *,
+    down: bool,
+) -> ChannelProblem:
+    """The channel problem whose costs are those of the errors, times the prior."""
+    size = len(weight)
+    rows = [[plain[y - x] for y in range(size)] for x in range(size)]
+    cost = [[w * value for value in row] for w, row in zip(weight, rows, strict=True)]
+    caps: Caps = [((x,), [row]) for x, row in enumerate(rows)] if problem.cap is not None else []
+    return _exact(problem, cost, lattice.pairs(size), caps, down=down)
 
 
 def _chord_costs(problem: BoundedProblem, bins: int, b: Fraction) -> dict[int, Fraction]:
@@ -285,20 +262,16 @@ def _chord_costs(problem: BoundedProblem, bins: int, b: Fraction) -> dict[int, F
     return values
 
 
-def integers(problem: BoundedProblem, down: bool = False) -> ChannelProblem:
+def integers(problem: BoundedProblem, bins: int, down: bool = False) -> ChannelProblem:
     """The channel problem of an integer query; costs are rounded up, or down for bounds."""
-    size = int(problem.width) + 1
+    if bins != int(problem.width):
+        raise CertificateError("an integer table has other bins than the integers")
+    size = bins + 1
     listed = problem.loss.on_integers(size)
-    unit = Fraction(1, listed.denominator)
-    values = listed.lower if down else listed.upper
-    plain = {d: unit * v for d, v in zip(range(-size, size + 1), values, strict=True)}
-    weight = problem.prior_weights
-    cost = [[weight[x] * plain[y - x] for y in range(size)] for x in range(size)]
-    caps: list[tuple[tuple[int, ...], Rows]] = []
-    if problem.cap is not None:
-        caps = [((x,), [[plain[y - x] for y in range(size)]]) for x in range(size)]
+    values = [Fraction(v, listed.denominator) for v in (listed.lower if down else listed.upper)]
+    plain = dict(zip(range(-size, size + 1), values, strict=True))
     lattice = Lattice(size - 1, math.floor(problem.reach), Fraction(1))
-    return _exact(problem, cost, lattice.pairs(size), caps, down=down)
+    return _by_error(problem, problem.prior_weights, plain, lattice, down=down)
 
 
 def _log2_up(value: Fraction) -> int:
@@ -311,7 +284,7 @@ def _exact(
     problem: BoundedProblem,
     cost: Rows,
     pairs: Integers,
-    caps: list[tuple[tuple[int, ...], Rows]],
+    caps: Caps,
     down: bool = False,
     revealing: bool = False,
 ) -> ChannelProblem:
@@ -319,14 +292,13 @@ def _exact(
     top = max([max(map(max, cost)), *(max(map(max, rows)) for _, rows in caps)])
     bits = _BITS - _log2_up(top) if top > 0 else _BITS
     denominator = 1 << max(0, bits)
-    whole = math.floor if down else math.ceil
+
+    @cache
+    def whole(value: Fraction) -> int:
+        return math.floor(value * denominator) if down else math.ceil(value * denominator)
 
     def integers_of(rows: Rows) -> list[list[int]]:
-        known: dict[Fraction, int] = {}
-        return [
-            [known[v] if v in known else known.setdefault(v, whole(v * denominator)) for v in row]
-            for row in rows
-        ]
+        return [[whole(value) for value in row] for row in rows]
 
     epsilon = np.full(len(pairs), problem.epsilon)
     return ChannelProblem(
@@ -345,9 +317,7 @@ def _exact(
 def channel_above(problem: BoundedProblem, bins: int, cells: int) -> ChannelProblem:
     """The channel problem of the mechanism that a problem and its bins call for."""
     if problem.integer:
-        if bins != int(problem.width):
-            raise CertificateError("an integer table has other bins than the integers")
-        return integers(problem)
+        return integers(problem, bins)
     if problem.edges is not None:
         if bins != len(problem.edges) - 1:
             raise CertificateError("a table has other bins than were asked for")
@@ -358,7 +328,5 @@ def channel_above(problem: BoundedProblem, bins: int, cells: int) -> ChannelProb
 def channel_below(problem: BoundedProblem, bins: int, cells: int) -> ChannelProblem:
     """The channel problem of the relaxation on so many bins."""
     if problem.integer:
-        if bins != int(problem.width):
-            raise CertificateError("an integer table has other bins than the integers")
-        return integers(problem, down=True)
+        return integers(problem, bins, down=True)
     return below(problem, lattice_below(problem, cells, bins))

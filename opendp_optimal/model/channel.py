@@ -53,32 +53,36 @@ class ChannelProgram:
         cost = _floats(problem.cost, problem.denominator)
         inputs, outputs = cost.shape
         kept = (inputs + 1) // 2 if fold else inputs
-        first, second = problem.pairs[:, 0], problem.pairs[:, 1]
-        flips = np.zeros(len(problem.pairs), bool)
+        first, second = problem.pairs.T
+        high, flips = problem.high, np.zeros(len(problem.pairs), bool)
         if fold:
             a, b = np.minimum(first, inputs - 1 - first), np.minimum(second, inputs - 1 - second)
             flips = (a != first) ^ (b != second)
-            table = np.stack([a, b, flips], axis=1).astype(np.int64)
+            table = np.stack([a, b, flips], axis=1)
             _, where = np.unique(table, axis=0, return_index=True)
-            first, second, flips = a[where], b[where], flips[where]
-            growth = np.exp(np.minimum(problem.high[where], _LARGEST))
+            first, second, high, flips = a[where], b[where], high[where], flips[where]
             cost = cost[:kept] * 2.0
             if inputs % 2:
                 cost[-1] /= 2
-        else:
-            growth = np.exp(np.minimum(problem.high, _LARGEST))
         return ChannelProgram(
             cost=cost,
             first=np.asarray(first, np.intp),
             second=np.asarray(second, np.intp),
             flips=flips,
-            growth=growth,
+            growth=np.exp(np.minimum(high, _LARGEST)),
             delta=problem.delta,
             caps=_cap_floats(problem, kept, outputs),
             cap=0.0 if problem.cap is None else float(problem.cap),
             inputs=inputs,
             shared=problem.shared,
         )
+
+    @cached_property
+    def places(self) -> tuple[Indices, Indices]:
+        """Where the weights of both rows of every pair are, among the weights row after row."""
+        y = np.arange(self.cost.shape[1])
+        across = np.where(self.flips[:, None], y[::-1], y)
+        return self.first[:, None] * len(y) + y, self.second[:, None] * len(y) + across
 
     @cached_property
     def grown(self) -> Floats:
@@ -123,8 +127,7 @@ def _cap_floats(problem: ChannelProblem, kept: int, outputs: int) -> Floats:
                 row[problem.inputs - 1 - x] += values[::-1]
         rows.append(row)
     out = np.array(rows).reshape(len(rows), kept * outputs)
-    out = np.unique(out, axis=0) if len(rows) else out
-    return np.asarray(out.reshape(-1, kept, outputs))
+    return np.asarray(np.unique(out, axis=0).reshape(-1, kept, outputs))
 
 
 def _floats(numerators: Matrix, denominator: int) -> Floats:
@@ -161,4 +164,3 @@ class ChannelSolution:
     dual: float
     excess: float
     status: str
-    iterations: int

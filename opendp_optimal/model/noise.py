@@ -7,7 +7,8 @@
 over weights p on the points -radius..radius and, if there is one, a point mass a at 0. A folded
 programme has p_i = p_-i: it keeps the points 0..radius and the shifts m > 0.
 
-:func:`build` makes the two programmes of a problem, whose optima lie above and below its own.
+:func:`program_above` and :func:`program_below` make the two programmes of a problem, whose optima
+lie above and below its own.
 """
 
 from __future__ import annotations
@@ -43,15 +44,6 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Variables besides the weights: their use of each budget, their mass and their cost."""
-
-    use: Floats
-    mass: Floats
-    cost: Floats
-
-
-@dataclass(frozen=True)
 class Budgeted:
     """Weights under budgets: what the interior-point method sees of a programme.
 
@@ -62,7 +54,7 @@ class Budgeted:
     :param starts: logarithms of laws to start from
     :param order: rows B with B p >= 0
     :param tail: rows T with T p + a <= tail_budget
-    :param columns: variables besides the weights
+    :param atom_cost: of the point mass a at 0, empty if there is none
     """
 
     epsilon: float
@@ -75,7 +67,7 @@ class Budgeted:
     order: sparse.csr_array
     tail: Floats
     tail_budget: float
-    columns: Columns
+    atom_cost: Floats
 
 
 @dataclass(frozen=True)
@@ -83,7 +75,7 @@ class LatticeProgram:
     """One instance; see the module for its meaning.
 
     :param cost: costs of the points -radius..radius
-    :param atom_cost: cost of the point mass at 0, or None for a programme without one
+    :param atom_cost: of the point mass at 0, empty for a programme without one
     :param monotone: weights fall on each side of 0 ("strict": also from the centre; "relaxed":
         the centre is only at least the mean of its neighbours, which suits lower bounds)
     :param tail_budget: bound on atom plus mass within ``cells`` points of either end
@@ -96,7 +88,7 @@ class LatticeProgram:
     cells: int
     radius: int
     cost: Floats
-    atom_cost: float | None
+    atom_cost: Floats
     folded: bool
     monotone: str = ""
     tail_budget: float | None = None
@@ -110,10 +102,7 @@ class LatticeProgram:
     @cached_property
     def multiplicity(self) -> Floats:
         """How many lattice points each variable stands for."""
-        out = np.full(self.points, 2.0 if self.folded else 1.0)
-        if self.folded:
-            out[0] = 1.0
-        return out
+        return np.where(self.folded & (np.arange(self.points) > 0), 2.0, 1.0)
 
     @cached_property
     def variable_cost(self) -> Floats:
@@ -157,19 +146,15 @@ class LatticeProgram:
         from scipy import sparse
 
         n, zero = self.points, 0 if self.folded else self.radius
-        right = [({j: 1.0, j + 1: -1.0}) for j in range(zero, n - 1)]
-        left = [] if self.folded else [({j: 1.0, j - 1: -1.0}) for j in range(zero, 0, -1)]
-        if self.monotone == "":
-            rows: list[dict[int, float]] = []
-        elif self.monotone == "strict" or self.folded:
-            rows = right + left
-        else:
-            rows = [{zero: 1.0, zero + 1: -0.5, zero - 1: -0.5}, *right[1:], *left[1:]]
-        matrix = sparse.lil_array((len(rows), n))
-        for r, entries in enumerate(rows):
-            for j, value in entries.items():
-                matrix[r, j] = value
-        return matrix.tocsr()
+        if not self.monotone:
+            return sparse.csr_array((0, n))
+        each = sparse.eye_array(n, format="csr")
+        right = each[zero:-1] - each[zero + 1 :]
+        left = each[zero:0:-1] - each[zero - 1 :: -1] if zero else each[:0]
+        if self.monotone == "relaxed" and zero:
+            # The centre is to be at least the mean of its neighbours.
+            right, left = sparse.vstack([(right[:1] + left[:1]) / 2, right[1:]]), left[1:]
+        return sparse.vstack([right, left], format="csr")
 
     @cached_property
     def tail_rows(self) -> Floats:
@@ -179,17 +164,6 @@ class LatticeProgram:
         at_end = np.zeros(self.points)
         at_end[self.points - min(self.cells, self.radius) :] = 1.0
         return at_end[None, :] if self.folded else np.stack([at_end, at_end[::-1]])
-
-    @cached_property
-    def columns(self) -> Columns:
-        """The atom, if there is one."""
-        budgets = len(self.shifts) + len(self.tail_rows)
-        use, mass, cost = [], [], []
-        if self.atom_cost is not None:
-            use.append(np.ones(budgets))
-            mass.append(1.0)
-            cost.append(self.atom_cost)
-        return Columns(np.array(use).reshape(len(use), budgets).T, np.array(mass), np.array(cost))
 
     def budgeted(self, outward_only: bool) -> Budgeted:
         """The same for the interior-point method.
@@ -210,7 +184,7 @@ class LatticeProgram:
             order=self.order_rows,
             tail=self.tail_rows,
             tail_budget=self.tail_budget or 0.0,
-            columns=self.columns,
+            atom_cost=self.atom_cost,
         )
 
     def unfold(self, p: Floats) -> Floats:
@@ -233,7 +207,6 @@ class LatticeSolution:
     slack_price: Floats
     primal: float
     dual: float
-    iterations: int
     status: str = "optimal"
     order_price: Floats = field(default_factory=lambda: np.zeros(0))
     tail_price: Floats = field(default_factory=lambda: np.zeros(0))
@@ -266,7 +239,7 @@ def program_above(problem: NoiseProblem, cells: int) -> LatticeProgram:
         cells=cells,
         radius=radius,
         cost=floats(cost.upper, cost.denominator),
-        atom_cost=cost.atom / cost.denominator if problem.kind == "real" else None,
+        atom_cost=np.array([cost.atom / cost.denominator] if problem.kind == "real" else []),
         folded=problem.folded,
         monotone="strict" if problem.monotone else "",
         tail_budget=problem.impossible,
@@ -288,7 +261,7 @@ def program_below(problem: NoiseProblem, cells: int) -> LatticeProgram:
         cells=cells,
         radius=radius,
         cost=floats(cost.lower, cost.denominator)[1:-1],
-        atom_cost=None,
+        atom_cost=np.zeros(0),
         folded=problem.folded,
         monotone="relaxed" if problem.monotone else "",
         tail_budget=problem.impossible if bounded else None,

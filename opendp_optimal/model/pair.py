@@ -18,7 +18,7 @@ import numpy as np
 
 from opendp_optimal.arrays import Floats, Indices, Integers
 from opendp_optimal.losses.pairs import PairCost
-from opendp_optimal.model.noise import Budgeted, Columns, Pairs
+from opendp_optimal.model.noise import Budgeted, Pairs
 from opendp_optimal.problem.pair import PairProblem
 
 
@@ -111,7 +111,6 @@ class PairProgram:
         """
         from scipy import sparse
 
-        none = np.zeros(0)
         return Budgeted(
             epsilon=self.epsilon,
             delta=self.delta,
@@ -123,7 +122,7 @@ class PairProgram:
             order=sparse.csr_array((0, self.points)),
             tail=np.zeros((0, self.points)),
             tail_budget=0.0,
-            columns=Columns(np.zeros((len(self.moves), 0)), none, none),
+            atom_cost=np.zeros(0),
         )
 
     def _variable(self, j: Indices, c: Indices) -> Indices:
@@ -137,17 +136,14 @@ class PairProgram:
 class PairSolution:
     """What a solver brings back, in floats; nothing in it is trusted.
 
-    ``slack_price[r, z]`` (between 0 and ``budget_price[r]``) belongs to the term of ``moves[r]`` at
-    the point z, counted like ``PairProgram.pairs`` counts places.
+    ``slack_price[r, z]`` (between 0 and ``budget_price[r]``) belongs to the term of the r-th move
+    at the point z, counted like ``PairProgram.pairs`` counts places.
     """
 
     weights: Floats
-    moves: Integers
     budget_price: Floats
     slack_price: Floats
-    primal: float
     dual: float
-    status: str
 
 
 def pair_above(problem: PairProblem, cells: int) -> PairProgram:

@@ -46,11 +46,15 @@ class Problem:
         :param described: plain values
         :param loss: the loss it must have; needed to evaluate a user's own
         """
-        values = {name: _restored(v) for name, v in described.items() if name != "loss"}
-        problem = cls(loss=loss or from_fingerprint(described["loss"]), **values)  # type: ignore[call-arg]
+        problem = cls(loss=loss or from_fingerprint(described["loss"]), **cls._values(described))  # type: ignore[call-arg]
         if problem.describe() != described:
             raise TableFormatError("the problem in the file is not the one that was asked for")
         return problem
+
+    @classmethod
+    def _values(cls, described: dict[str, Any]) -> dict[str, Any]:
+        """The fields but the loss."""
+        return {name: _restored(v) for name, v in described.items() if name != "loss"}
 
     @property
     def fingerprint(self) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from opendp_optimal.checks import finite, positive
-from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.problem.base import Problem
 from opendp_optimal.problem.noise import check_target
 
@@ -43,7 +43,7 @@ class BoundedProblem(Problem):
     sensitivity: float
     low: float
     high: float
-    loss: Loss = field(default_factory=lambda: parse("l1"))
+    loss: Loss = field(default_factory=lambda: loss_of("l1"))
     prior: tuple[float, ...] | None = None
     cap: float | None = None
     integer: bool = False
@@ -144,25 +144,27 @@ class BoundedProblem(Problem):
     @property
     def prior_weights(self) -> list[Fraction]:
         """The prior's weights, adding up to 1 exactly (a single 1 for a uniform real query)."""
-        if self.prior is None:
-            count = int(self.width) + 1 if self.integer else 1
-            if self.edges is not None:
-                ends = [Fraction(e) for e in self.edges]
-                return [(b - a) / self.width for a, b in itertools.pairwise(ends)]
+        if self.prior is None and self.integer:
+            count = int(self.width) + 1
             return [Fraction(1, count)] * count
+        if self.prior is None:
+            return [(b - a) / self.width for a, b in itertools.pairwise(self._ends)]
         exact = [Fraction(w) for w in self.prior]
         total = sum(exact)
         return [w / total for w in exact]
 
     def densities(self) -> list[tuple[Fraction, Fraction, Fraction]]:
         """The prior of a real query as (start, end, density), piece by piece."""
-        weights = self.prior_weights
+        parts = zip(itertools.pairwise(self._ends), self.prior_weights, strict=True)
+        return [(a, b, w / (b - a)) for (a, b), w in parts]
+
+    @property
+    def _ends(self) -> list[Fraction]:
+        """Ends of the parts of the range that a real query's prior is of."""
         if self.edges is not None:
-            ends = [Fraction(e) for e in self.edges]
-        else:
-            part = self.width / len(weights)
-            ends = [Fraction(self.low) + i * part for i in range(len(weights) + 1)]
-        return [(a, b, w / (b - a)) for a, b, w in zip(ends[:-1], ends[1:], weights, strict=True)]
+            return [Fraction(e) for e in self.edges]
+        count = len(self.prior or (1,))
+        return [Fraction(self.low) + i * self.width / count for i in range(count + 1)]
 
     @property
     def kind(self) -> str:

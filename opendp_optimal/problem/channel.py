@@ -36,11 +36,6 @@ class CapRow(Frozen):
     rows: tuple[int, ...]
     cost: Matrix
 
-    @property
-    def largest(self) -> Fraction:
-        """What no channel exceeds, times the denominator of the costs."""
-        return Fraction(sum(map(max, self.cost)))
-
 
 @dataclass(frozen=True, eq=False)
 class ChannelProblem(Frozen):
@@ -109,7 +104,8 @@ class ChannelProblem(Frozen):
         if abs(power) <= 32:
             denominator, shrunk, power = self.denominator, Fraction(1), 0
         whole = replace(self, denominator=denominator)
-        if self.cap is None or self.cap >= max(cap.largest for cap in self.caps) / self.denominator:
+        largest = max((sum(map(max, cap.cost)) for cap in self.caps), default=0)
+        if self.cap is None or self.cap >= Fraction(largest, self.denominator):
             return replace(whole, caps=(), cap=None), power
         return replace(whole, cap=self.cap / shrunk), power
 
@@ -143,12 +139,8 @@ class ChannelRequest(Frozen):
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check what is asked."""
-        super().__post_init__()
-        self.check()
-
-    def check(self) -> None:
         """Raise ValueError unless the request makes sense."""
+        super().__post_init__()
         size = len(self.prior)
         if not size or min(self.prior) < 0 or sum(self.prior) != 1:
             raise ValueError("prior must be chances that add up to 1")
@@ -163,17 +155,16 @@ class ChannelRequest(Frozen):
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta ({self.delta}) must be in [0, 1)")
         if self._top > _MOST_COST:
+            digits = round(_exponent(self._top) * math.log10(2))
             raise ValueError(
-                f"loss (times prior, up to about 1e{_decimal(self._top)}) must be at most "
+                f"loss (times prior, up to about 1e{digits}) must be at most "
                 f"{float(_MOST_COST):.3g}: bounds are floats"
             )
 
     @cached_property
     def _top(self) -> Fraction:
         """The largest cost, in size."""
-        return max(
-            (p * max(abs(row[x]) for row in self.loss) for x, p in enumerate(self.prior)),
-        )
+        return max(p * max(abs(row[x]) for row in self.loss) for x, p in enumerate(self.prior))
 
     @cached_property
     def unit(self) -> Fraction:
@@ -270,7 +261,3 @@ def _denominator(values: Sequence[Fraction]) -> int:
 def _exponent(value: Fraction) -> int:
     """Two to this power is within a factor 2 of a positive value."""
     return value.numerator.bit_length() - value.denominator.bit_length()
-
-
-def _decimal(value: Fraction) -> int:
-    return round(_exponent(value) * math.log10(2))

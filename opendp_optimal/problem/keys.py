@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opendp_optimal.checks import finite, whole
-from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
+from opendp_optimal.checks import whole
+from opendp_optimal.problem.noise import take_target
 
 MOST_MOVE = 64
 """Counts that move by more are counted in larger units."""
@@ -26,15 +26,6 @@ class KeyProblem:
 
     def __post_init__(self) -> None:
         """Check arguments at the door."""
-        for name in ("epsilon", "delta"):
-            object.__setattr__(self, name, finite(name, getattr(self, name)))
-        if not MIN_EPSILON <= self.epsilon <= MAX_EPSILON:
-            raise ValueError(
-                f"epsilon ({self.epsilon}) must be in [{MIN_EPSILON:g}, {MAX_EPSILON:g}]"
-            )
-        if not MIN_DELTA <= self.delta < 1:
-            raise ValueError(
-                f"delta ({self.delta}) must be in [{MIN_DELTA:g}, 1): without it no key that a "
-                f"single person has can ever be released"
-            )
+        why = ": without it no key that a single person has can ever be released"
+        take_target(self, pure=False, why=why)
         object.__setattr__(self, "move", whole("move", self.move, least=1, most=MOST_MOVE))

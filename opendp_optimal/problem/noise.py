@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from opendp_optimal.checks import finite, positive
-from opendp_optimal.losses.base import LatticeCost, Loss, parse
+from opendp_optimal.losses.base import LatticeCost, Loss, loss_of
 from opendp_optimal.problem.base import Problem
 
 _HAIR = 1 - 2.0**-40
@@ -20,15 +21,32 @@ _REMEMBERED = 8
 """Costs that are not computed again, at most."""
 
 
-def check_target(epsilon: float, delta: float) -> tuple[float, float]:
-    """Return a privacy target that tables are made for, in floats."""
+def check_target(
+    epsilon: float, delta: float, *, least: float = MIN_EPSILON, pure: bool = True, why: str = ""
+) -> tuple[float, float]:
+    """Return a privacy target that tables are made for, in floats.
+
+    :param epsilon: privacy parameter
+    :param delta: privacy parameter
+    :param least: the least epsilon
+    :param pure: whether delta may be 0
+    :param why: what to say where it may not
+    """
     if type(epsilon) is not float or type(delta) is not float:
         epsilon, delta = finite("epsilon", epsilon), finite("delta", delta)
-    if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
-        raise ValueError(f"epsilon ({epsilon}) must be in [{MIN_EPSILON:g}, {MAX_EPSILON:g}]")
-    if not (delta == 0 or MIN_DELTA <= delta < 1):
-        raise ValueError(f"delta ({delta}) must be 0 or in [{MIN_DELTA:g}, 1)")
+    if not least <= epsilon <= MAX_EPSILON:
+        raise ValueError(f"epsilon ({epsilon}) must be in [{least:g}, {MAX_EPSILON:g}]")
+    if not ((pure and delta == 0) or MIN_DELTA <= delta < 1):
+        zero = "0 or " if pure else ""
+        raise ValueError(f"delta ({delta}) must be {zero}in [{MIN_DELTA:g}, 1){why}")
     return epsilon, delta
+
+
+def take_target(problem: Any, **limits: Any) -> None:
+    """Check the target of a frozen problem, and keep it in floats."""
+    target = check_target(problem.epsilon, problem.delta, **limits)
+    for name, value in zip(("epsilon", "delta"), target, strict=True):
+        object.__setattr__(problem, name, value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +65,7 @@ class NoiseProblem(Problem):
 
     epsilon: float
     delta: float
-    loss: Loss = field(default_factory=lambda: parse("l1"))
+    loss: Loss = field(default_factory=lambda: loss_of("l1"))
     integer_sensitivity: int | None = None
     symmetric: bool = False
     monotone: bool = False
@@ -56,9 +74,7 @@ class NoiseProblem(Problem):
 
     def __post_init__(self) -> None:
         """Check arguments at the door."""
-        epsilon, delta = check_target(self.epsilon, self.delta)
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", delta)
+        take_target(self)
         if self.integer_sensitivity is not None:
             n = finite("integer_sensitivity", self.integer_sensitivity)
             if not (1 <= n <= LARGEST_WHOLE and n == int(n)):
@@ -76,9 +92,11 @@ class NoiseProblem(Problem):
             self._check_support(self.support)
         if self.impossible is not None:
             object.__setattr__(self, "impossible", finite("impossible", self.impossible))
-            if not 0 < self.impossible <= delta:
-                raise ValueError(f"impossible ({self.impossible}) must be in (0, delta = {delta}]")
-        if delta == 0 and (self.monotone or self.support or self.impossible):
+            if not 0 < self.impossible <= self.delta:
+                raise ValueError(
+                    f"impossible ({self.impossible}) must be in (0, delta = {self.delta}]"
+                )
+        if self.delta == 0 and (self.monotone or self.support or self.impossible):
             raise ValueError(
                 "delta (0) must be positive for monotone, support and impossible: pure noise is "
                 "monotone already and never has bounded support"

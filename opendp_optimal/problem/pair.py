@@ -8,11 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from opendp_optimal.checks import finite
-from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.losses.pairs import PairLoss
 from opendp_optimal.problem.base import Problem
-from opendp_optimal.problem.noise import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
+from opendp_optimal.problem.noise import MIN_EPSILON, take_target
 
 LEAST_EPSILON = 2000 * MIN_EPSILON
 """Below it noise in a box is as good, and much easier to find."""
@@ -32,21 +31,14 @@ class PairProblem(Problem):
 
     epsilon: float
     delta: float
-    loss: Loss = field(default_factory=lambda: parse("l2"))
+    loss: Loss = field(default_factory=lambda: loss_of("l2"))
 
     kind = "pair"
     LABEL = "pair"
 
     def __post_init__(self) -> None:
         """Check arguments at the door."""
-        for name in ("epsilon", "delta"):
-            object.__setattr__(self, name, finite(name, getattr(self, name)))
-        if not LEAST_EPSILON <= self.epsilon <= MAX_EPSILON:
-            raise ValueError(
-                f"epsilon ({self.epsilon}) must be in [{LEAST_EPSILON:g}, {MAX_EPSILON:g}]"
-            )
-        if not MIN_DELTA <= self.delta < 1:
-            raise ValueError(f"delta ({self.delta}) must be in [{MIN_DELTA:g}, 1)")
+        take_target(self, least=LEAST_EPSILON, pure=False)
         if not isinstance(self.loss, Loss) or self.loss.pairs is None:
             raise ValueError(f"loss ({self.loss!r}) must be l1 or l2 for a mean and its count")
 

@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 from opendp_optimal.checks import choice, positive, whole
-from opendp_optimal.errors import TableFormatError
-from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.problem.base import Problem
-from opendp_optimal.problem.noise import check_target
+from opendp_optimal.problem.noise import take_target
 
 NORMS = ("l1", "l2", "linf")
 LONGEST = 1 << 20
@@ -38,22 +37,21 @@ class RadialProblem(Problem):
     delta: float
     size: int
     norm: str = "l2"
-    loss: Loss = field(default_factory=lambda: parse("l2"))
+    loss: Loss = field(default_factory=lambda: loss_of("l2"))
     integer_sensitivity: int | None = None
     weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         """Check arguments at the door."""
-        epsilon, delta = check_target(self.epsilon, self.delta)
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", delta)
+        take_target(self)
         object.__setattr__(self, "size", whole("size", self.size, most=LONGEST))
         if self.integer_sensitivity is not None:
             moved = whole("integer_sensitivity", self.integer_sensitivity, most=LARGEST_SENSITIVITY)
             object.__setattr__(self, "integer_sensitivity", moved)
         choice("norm", self.norm, NORMS)
         if not isinstance(self.loss, Loss) or not self.loss.endless:
-            raise ValueError(f"loss ({self.loss!r}) must be l1 or l2 for vectors")
+            shown = getattr(self.loss, "name", self.loss)
+            raise ValueError(f"loss ({shown}) must be l1 or l2 for vectors")
         if self.integer_sensitivity is not None and self.norm != "linf":
             raise ValueError(
                 f"integer_sensitivity ({self.integer_sensitivity}) is for the norm linf: in others "
@@ -100,18 +98,6 @@ class RadialProblem(Problem):
         return {"radial": plain.pop("norm"), **plain}
 
     @classmethod
-    def from_description(cls, described: dict[str, Any], loss: Loss | None = None) -> Self:
-        """The problem that :meth:`describe` described.
-
-        :param described: plain values
-        :param loss: the loss it must have
-        """
-        values = {k: v for k, v in described.items() if k not in ("radial", "loss")}
-        for name in ("epsilon", "delta"):
-            values[name] = float.fromhex(values[name])
-        if "weights" in values:
-            values["weights"] = tuple(float.fromhex(weight) for weight in values["weights"])
-        found = cls(norm=described["radial"], loss=loss or parse(described["loss"]), **values)
-        if found.describe() != described:
-            raise TableFormatError("the problem in the file is not the one that was asked for")
-        return found
+    def _values(cls, described: dict[str, Any]) -> dict[str, Any]:
+        plain = {name: value for name, value in described.items() if name != "radial"}
+        return {"norm": described["radial"], **super()._values(plain)}

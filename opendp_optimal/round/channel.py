@@ -90,16 +90,14 @@ def round_prices(
     solution: ChannelSolution, program: ChannelProgram, problem: ChannelProblem
 ) -> ChannelDual:
     """Integers for the prices of a solution, within their bounds, for the unfolded problem."""
-    pairs, budget, slack = _unfold_prices(solution, program, problem)
     bounded = problem.delta > 0
-    slack = np.maximum(slack, 0.0)
-    if bounded:
-        slack = np.minimum(slack, budget[:, None])
+    most = solution.budget_price[:, None] if bounded else np.inf
+    slack = _unfold_prices(np.clip(solution.slack_price, 0.0, most), program, problem)
     caps = np.maximum(_unfold_caps(solution, program, problem), 0.0)
     # The least budget price that the terms allow, and none where the growth is beyond proof.
     budget = slack.max(axis=1, initial=0.0)
-    used = (budget > 0) & (problem.high[pairs] <= LARGEST_EPSILON)
-    pairs, budget, slack = pairs[used], budget[used], slack[used]
+    used = (budget > 0) & (problem.high <= LARGEST_EPSILON)
+    pairs, slack = np.flatnonzero(used), slack[used]
     value = max(abs(solution.dual), 1e-12)
     # Rounding all terms of an output moves the bound by a small part of its value.
     scale = math.ceil(math.log2(2.0**24 * max(4, len(problem.pairs)) / value))
@@ -113,29 +111,19 @@ def round_prices(
     return ChannelDual(pairs, whole, rounded, np.rint(caps * unit).astype(np.int64), scale)
 
 
-def _unfold_prices(
-    solution: ChannelSolution, program: ChannelProgram, problem: ChannelProblem
-) -> tuple[Integers, Floats, Floats]:
+def _unfold_prices(slack: Floats, program: ChannelProgram, problem: ChannelProblem) -> Floats:
     """Prices of the problem's pairs; a folded pair gives half to each of its two images."""
-    count, last = len(problem.pairs), problem.inputs - 1
     if not program.folded:
-        return np.arange(count), solution.budget_price, solution.slack_price
+        return slack
+    last = problem.inputs - 1
     index = {(x, z): r for r, (x, z) in enumerate(problem.pairs.tolist())}
-    budget = np.zeros(count)
-    slack = np.zeros((count, problem.outputs))
-    for x, z, flip, price, row in zip(
-        program.first.tolist(),
-        program.second.tolist(),
-        program.flips.tolist(),
-        solution.budget_price,
-        solution.slack_price,
-        strict=True,
-    ):
+    out = np.zeros((len(index), problem.outputs))
+    pairs = np.column_stack([program.first, program.second, program.flips]).tolist()
+    for (x, z, flip), row in zip(pairs, slack, strict=True):
         far = last - z if flip else z
-        for r, values in ((index[x, far], row), (index[last - x, last - far], row[::-1])):
-            budget[r] += price / 2
-            slack[r] += values / 2
-    return np.arange(count), budget, slack
+        out[index[x, far]] += row / 2
+        out[index[last - x, last - far]] += row[::-1] / 2
+    return out
 
 
 def _unfold_caps(
@@ -150,9 +138,7 @@ def _unfold_caps(
         if not row.any():
             continue  # what costs nothing is within every cap
         x = int(np.flatnonzero(row.any(axis=1))[0])
-        if not program.folded:
-            out[where[x]] += price
-            continue
-        for image in (x, problem.inputs - 1 - x):
-            out[where[image]] += price / 2
+        images = (x, problem.inputs - 1 - x) if program.folded else (x,)
+        for image in images:
+            out[where[image]] += price / len(images)
     return out

@@ -69,16 +69,17 @@ def private_weights(
 
     :param reference: what is mixed in; truncated Laplace noise if None
     """
+    if reference is None:
+        reference = decaying(epsilon, cells, len(weights) // 2)
     allowed = Fraction(delta) * TOTAL
     spare: Fraction | None = None
-    mix, mixed = 0.0, weights
+    mix = 0.0
     for attempt in range(12):
+        mixed = (1 - mix) * weights + mix * reference * (1 - atom)
         integers, whole_atom = round_weights(mixed, (1 - mix) * atom)
         over = delta_units(integers, whole_atom, cells, epsilon, Fraction(cells)) - allowed
         if over <= 0:
             return integers, whole_atom
-        if reference is None:
-            reference = decaying(epsilon, cells, len(weights) // 2)
         if spare is None:
             laid, _ = round_weights(reference, 0.0)
             spare = allowed - delta_units(laid, 0, cells, epsilon, Fraction(cells))
@@ -87,7 +88,6 @@ def private_weights(
         mix = mix + float(over / spare) * (1.0 + 0.01 * 2**attempt) + 1e-15
         if mix > largest_mix:
             break
-        mixed = (1 - mix) * weights + mix * reference * (1 - atom)
     raise CertificateError("weights are too far from private to be repaired")
 
 
@@ -186,6 +186,4 @@ def _order_integers(prices: Floats, unit: float, mirrored: bool, reach: int) -> 
     out = np.zeros((2, min(len(right), reach)), np.int64)
     for row, side in zip(out, (right, left), strict=True):
         row[: len(side)] = np.rint(np.maximum(side[: len(row)], 0.0) * unit).astype(np.int64)
-    if not mirrored:
-        out[1, 0] = 0
     return out

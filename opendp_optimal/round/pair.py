@@ -59,7 +59,7 @@ def pair_prices(program: PairProgram, solution: PairSolution) -> PairDual:
     return PairDual(
         cells=program.cells,
         reach=int(program.counts[-1]),
-        moves=solution.moves,
+        moves=program.moves,
         budget=budget,
         slack=rounded,
         scale=scale,

@@ -15,8 +15,6 @@ from opendp_optimal.certify.radial_smooth import STEP, SmoothPrices
 from opendp_optimal.certify.steps import Steps
 from opendp_optimal.errors import CertificateError
 
-__all__ = ["rounded_course", "rounded_prices", "rounded_staircase", "rounded_steps"]
-
 _LEAST = 30
 """Binary digits of the least weight that is kept: of the largest there are 62 at most."""
 _UP = 1 + 2.0**-44

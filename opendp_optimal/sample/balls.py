@@ -17,7 +17,7 @@ import numpy as np
 
 from opendp_optimal.arrays import Booleans, Floats, Integers, frozen_array
 from opendp_optimal.exact.exponentials import EXP_ERROR, exp_many
-from opendp_optimal.sample.digits import Digits, below
+from opendp_optimal.sample.digits import Digits, settled
 from opendp_optimal.sample.weights import WeightedSampler
 from opendp_optimal.sample.words import (
     Source,
@@ -25,8 +25,6 @@ from opendp_optimal.sample.words import (
     secure_bytes,
     uniform_below_each,
 )
-
-__all__ = ["LARGEST_RADIUS", "LONGEST", "ball_points", "cube_points"]
 
 LARGEST_RADIUS = 1 << 50
 """Radii, in integers: their squares are floats with a small error."""
@@ -188,11 +186,7 @@ def _propose(radii: Integers, size: int, source: Source) -> tuple[Integers, Bool
 def _chosen(weights: list[int], least: int, v: Digits) -> bool:
     """Whether v is below s^size exp(-size/2) over the product of the weights."""
     size = len(weights)
-    factor = Fraction(least**size, math.prod(weights))
-    half = Fraction(size, 2)
-    while (decided := below(v, half, half, factor)) is None:
-        v.extend()
-    return decided
+    return settled(v, Fraction(size, 2), Fraction(least**size, math.prod(weights)))
 
 
 def _inside(point: list[int], radius: int, source: Source) -> bool:

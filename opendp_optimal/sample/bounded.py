@@ -153,11 +153,7 @@ def releaser(problem: BoundedProblem, mechanism: Mechanism, bits: int) -> Callab
     low, high = problem.low, problem.high
     if problem.integer:
         whole = whole_releaser(problem, mechanism, bits)
-
-        def release_integer(answer: Any) -> int:
-            return whole(math.floor(_within(answer, low, high)))
-
-        return release_integer
+        return lambda answer: whole(math.floor(_within(answer, low, high)))
     unit = Fraction(2) ** bits
 
     def release(answer: Any) -> float:

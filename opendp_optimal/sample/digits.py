@@ -46,6 +46,13 @@ def below(chance: Digits, x_low: Fraction, x_high: Fraction, factor: Fraction) -
     return True if chance.high <= lower else None
 
 
+def settled(v: Digits, x: Fraction, factor: Fraction = Fraction(1)) -> bool:
+    """Whether ``v < factor * exp(-x)``, by as many digits as that needs."""
+    while (found := below(v, x, x, factor)) is None:
+        v.extend()
+    return found
+
+
 def settle(
     shape: Shape, rate: Fraction, unit: int, strip: int, weight: Fraction, u: Digits, v: Digits
 ) -> int | None:

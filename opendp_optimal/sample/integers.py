@@ -13,6 +13,7 @@ the few draws that are closer than that are settled in exact arithmetic with mor
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from opendp_optimal.arrays import Booleans, Floats, Indices, Integers
 from opendp_optimal.exact.exponentials import exp_many
-from opendp_optimal.sample.digits import Digits, below, settle, settle_beyond
+from opendp_optimal.sample.digits import Digits, below, settle, settle_beyond, settled
 from opendp_optimal.sample.strips import (
     FIRST_BEYOND,
     TAIL_BITS,
@@ -78,6 +79,17 @@ def laplace_integers(rate: Rates, count: int, *, source: Source = secure_bytes) 
     return _draw("laplace", rate, count, source)
 
 
+def geometric(rate: float, count: int, source: Source = secure_bytes) -> Integers:
+    """Draw 0, 1, ... with probabilities proportional to ``exp(-rate * k)``.
+
+    :param rate: a float is taken as the exact number it is
+    :param count: number of draws
+    :param source: gives so many random bytes; only a cryptographic one makes a release private
+    """
+    z = laplace_integers(rate, count, source=source)
+    return np.where(z >= 0, z, -1 - z)  # the two sides, folded
+
+
 def laplace_floors(rate: float, count: int, *, source: Source = secure_bytes) -> Integers:
     """Draw Laplace variables of scale ``1 / rate``, rounded down to integers.
 
@@ -92,8 +104,7 @@ def laplace_floors(rate: float, count: int, *, source: Source = secure_bytes) ->
     >>> 90 < float(abs(z).mean()) < 110
     True
     """
-    z = laplace_integers(rate, count, source=source)
-    size = np.where(z >= 0, z, -1 - z)
+    size = geometric(rate, count, source)
     up = (random_words(count, source) & np.uint64(1)) == 0
     return np.where(up, size, -1 - size)
 
@@ -118,30 +129,45 @@ def discrete_gaussian_integers(
     slow = 1.0 / (math.floor(math.sqrt(0.5 / rate)) + 1)
     # rate z^2 - slow |z| + top is a square, so never negative.
     top = Fraction(slow) ** 2 / (4 * exact)
-    out = np.empty(count, np.int64)
-    for start in range(0, count, CHUNK):
-        pending = np.arange(start, min(start + CHUNK, count))
+
+    def propose(places: Indices) -> tuple[Integers, Booleans]:
+        z = laplace_integers(slow, len(places), source=source)
+        size = np.abs(z).astype(np.float64)
+        excess = rate * (size - slow / (2.0 * rate)) ** 2
+
+        def settle_one(i: int, v: Digits) -> bool:
+            length = abs(int(z[i]))
+            return settled(v, exact * length * length - Fraction(slow) * length + top)
+
+        return z, decided(exp_many(excess), settle_one, source)
+
+    return _until_kept(np.empty(count, np.int64), propose)
+
+
+def decided(chance: Floats, settle_one: Callable[[int, Digits], bool], source: Source) -> Booleans:
+    """Which of some proposals are kept, each with its chance: one word of randomness for each.
+
+    :param chance: in floats, which decide where they are not close
+    :param settle_one: decides exactly, from the number of a proposal and the digits drawn for it
+    :param source: of random bytes
+    """
+    drawn = random_words(len(chance), source)
+    uniform = (drawn >> np.uint64(11)) * 2.0**-53
+    kept = uniform < chance
+    for i in np.flatnonzero(np.abs(uniform - chance) < TOLERANCE).tolist():
+        kept[i] = settle_one(i, Digits(int(drawn[i]), 64, source))
+    return np.asarray(kept)
+
+
+def _until_kept(out: Integers, propose: Callable[[Indices], tuple[Integers, Booleans]]) -> Integers:
+    """Fill an array with proposals: for so many of its places, again where they are not kept."""
+    for start in range(0, len(out), CHUNK):
+        pending = np.arange(start, min(start + CHUNK, len(out)))
         while len(pending):
-            z = laplace_integers(slow, len(pending), source=source)
-            size = np.abs(z).astype(np.float64)
-            excess = rate * (size - slow / (2.0 * rate)) ** 2
-            chance = exp_many(excess)
-            drawn = random_words(len(pending), source)
-            uniform = (drawn >> np.uint64(11)) * 2.0**-53
-            kept = uniform < chance
-            for i in np.flatnonzero(np.abs(uniform - chance) < TOLERANCE).tolist():
-                length = abs(int(z[i]))
-                x = exact * length * length - Fraction(slow) * length + top
-                kept[i] = _settled(x, Digits(int(drawn[i]), 64, source))
+            z, kept = propose(pending)
             out[pending[kept]] = z[kept]
             pending = pending[~kept]
     return out
-
-
-def _settled(x: Fraction, v: Digits) -> bool:
-    while (decided := below(v, x, x, Fraction(1))) is None:
-        v.extend()
-    return decided
 
 
 def laplace_vectors(
@@ -165,14 +191,10 @@ def laplace_vectors(
     if dimension == 1:
         return laplace_integers(rate, count, source=source)[:, None]
     rates = np.broadcast_to(np.asarray(rate, np.float64), (count,))
-    out = np.empty((count, dimension), np.int64)
-    for start in range(0, count, CHUNK):
-        pending = np.arange(start, min(start + CHUNK, count))
-        while len(pending):
-            z, kept = _propose_vectors(rates[pending], dimension, source)
-            out[pending[kept]] = z[kept]
-            pending = pending[~kept]
-    return out
+    return _until_kept(
+        np.empty((count, dimension), np.int64),
+        lambda places: _propose_vectors(rates[places], dimension, source),
+    )
 
 
 def _propose_vectors(rates: Floats, dimension: int, source: Source) -> tuple[Integers, Booleans]:
@@ -182,14 +204,11 @@ def _propose_vectors(rates: Floats, dimension: int, source: Source) -> tuple[Int
     z = z.reshape(count, dimension)
     lengths = np.sqrt((z.astype(np.float64) ** 2).sum(axis=1))
     excess = np.maximum(rates * lengths - slow * np.abs(z).sum(axis=1), 0.0)
-    chance = exp_many(excess)
-    drawn = random_words(count, source)
-    uniform = (drawn >> np.uint64(11)) * 2.0**-53
-    kept = uniform < chance
-    for i in np.flatnonzero(np.abs(uniform - chance) < TOLERANCE).tolist():
-        v = Digits(int(drawn[i]), 64, source)
-        kept[i] = _keep_vector(z[i].tolist(), Fraction(rates[i]), Fraction(slow[i]), v)
-    return z, kept
+
+    def settle_one(i: int, v: Digits) -> bool:
+        return _keep_vector(z[i].tolist(), Fraction(rates[i]), Fraction(slow[i]), v)
+
+    return z, decided(exp_many(excess), settle_one, source)
 
 
 def _keep_vector(z: list[int], rate: Fraction, slow: Fraction, v: Digits) -> bool:
@@ -319,7 +338,8 @@ def _look_closer(
     chance = 256.0 * keep_factors(shape)[inner] * exp_many(exponent) - digits
     uniform = (more >> np.uint64(11)) * 2.0**-53
     kept = uniform < chance
-    carry = (places * unit + np.uint64(_half(shape, bits))) & np.uint64((1 << bits) - 1)
+    half = 1 << (bits - 1) if shape == "gaussian" else 0
+    carry = (places * unit + np.uint64(half)) & np.uint64((1 << bits) - 1)
     unsettled = (np.abs(uniform - chance) < TOLERANCE) | (carry > np.uint64(1 << bits) - unit)
     # Beyond: kept so rarely that the first digits decide, except once in 2**24.
     kept[beyond] = False
@@ -340,10 +360,6 @@ def _look_closer(
         if settled is not None:
             z[which[i]] = settled
     return kept
-
-
-def _half(shape: Shape, bits: int) -> int:
-    return 1 << (bits - 1) if shape == "gaussian" else 0
 
 
 def _pick(values: NDArray[Any], which: Indices) -> NDArray[Any]:

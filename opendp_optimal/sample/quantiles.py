@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.exact.numbers import float_down
-from opendp_optimal.sample.integers import laplace_integers
+from opendp_optimal.sample.integers import geometric
 from opendp_optimal.sample.words import random_words
 
 MOST_BINS, ORDER_BITS = 1 << 16, 16
@@ -150,12 +150,6 @@ def scores(below: Integers, until: Integers, records: int, share: int) -> Intege
 def _wanted(share: int, records: Any) -> Any:
     """The wanted rank among so many records, in units, rounded down."""
     return share * records // (_DIGITS // _UNIT)  # below 2^63 for up to 2^31 records
-
-
-def geometric(rate: float, count: int) -> Integers:
-    """Draws of 0, 1, ... with chances proportional to exp(-rate k), exactly."""
-    drawn = laplace_integers(rate, count)
-    return np.where(drawn >= 0, drawn, -1 - drawn)
 
 
 def noisy_best(short: Integers, share: int, epsilon: Fraction) -> int:

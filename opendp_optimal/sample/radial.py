@@ -14,41 +14,30 @@ from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.exact.numbers import exp_down, exp_up, float_down
 from opendp_optimal.sample.balls import ball_points, cube_points
 from opendp_optimal.sample.digits import Digits
-from opendp_optimal.sample.integers import laplace_integers
+from opendp_optimal.sample.integers import decided, geometric
 from opendp_optimal.sample.weights import WeightedSampler
-from opendp_optimal.sample.words import Source, random_words, secure_bytes
+from opendp_optimal.sample.words import Source, secure_bytes
 
-__all__ = ["ChosenRadii", "DecayRadii", "ListedRadii", "radial_vectors"]
-
-_CLOSE = 2.0**-18
-"""Far more than floats can be wrong by in a chance."""
 _BATCH = 1 << 20
 
-Radii = Callable[[int, Source], Integers]
+Radii = Callable[..., Integers]
+"""Draws so many radii, from a source of random bytes."""
 
 
-@dataclass(frozen=True)
-class ChosenRadii:
+def chosen_radii(radii: Integers, weights: Integers) -> Radii:
     """Radii from a list, chosen by integer weights.
 
     :param radii: that may be drawn
     :param weights: of the radii, of 2^62
+    :returns: a function that draws so many
     """
-
-    radii: Integers
-    weights: Integers
-
-    @cached_property
-    def _sampler(self) -> WeightedSampler:
-        return WeightedSampler.of(self.weights)
-
-    def __call__(self, count: int, source: Source = secure_bytes) -> Integers:
-        """So many radii."""
-        return np.asarray(self.radii[self._sampler.draw(count, source)])
+    sampler = WeightedSampler.of(weights)
+    return lambda count, source=secure_bytes: np.asarray(radii[sampler.draw(count, source)])
 
 
-@dataclass(frozen=True)
-class ListedRadii:
+def listed_radii(
+    first: int, step: int, start: int, weights: Integers, again: int, scale: int
+) -> Radii:
     """Radii ``(first + j step) scale``, j chosen by integer weights and a tail without end.
 
     :param first: radius of ball 0, in lattice units
@@ -57,32 +46,21 @@ class ListedRadii:
     :param weights: of the balls from there on, then that of all others; of 2^62
     :param again: how likely, of 2^62, it is to go on from a ball beyond to the next
     :param scale: what a lattice unit is multiplied by
+    :returns: a function that draws so many
     """
+    sampler = WeightedSampler.of(weights)
+    further = WeightedSampler.of(np.array([(1 << 62) - again, again]))
 
-    first: int
-    step: int
-    start: int
-    weights: Integers
-    again: int
-    scale: int
-
-    @cached_property
-    def _sampler(self) -> WeightedSampler:
-        return WeightedSampler.of(self.weights)
-
-    @cached_property
-    def _further(self) -> WeightedSampler:
-        return WeightedSampler.of(np.array([(1 << 62) - self.again, self.again]))
-
-    def __call__(self, count: int, source: Source = secure_bytes) -> Integers:
-        """So many radii."""
-        ball = self._sampler.draw(count, source)
-        going = np.flatnonzero(ball == len(self.weights) - 1)
+    def draw(count: int, source: Source = secure_bytes) -> Integers:
+        ball = sampler.draw(count, source)
+        going = np.flatnonzero(ball == len(weights) - 1)
         while len(going):
-            more = self._further.draw(len(going), source)
+            more = further.draw(len(going), source)
             ball[going] += more
             going = going[more == 1]
-        return (self.first + (self.start + ball) * self.step) * self.scale
+        return (first + (start + ball) * step) * scale
+
+    return draw
 
 
 @dataclass(frozen=True)
@@ -138,16 +116,10 @@ class DecayRadii:
         rows = max(1, _BATCH // parts)
         for start in range(0, count, rows):
             here = radii[start : start + rows]
-            z = laplace_integers(self.rate, len(here) * parts, source=source)
-            # Folding the two sides makes geometric variables of them.
-            here[:] = np.where(z >= 0, z, -z - 1).reshape(-1, parts).sum(axis=1) + 1
+            drawn = geometric(self.rate, len(here) * parts, source)
+            here[:] = drawn.reshape(-1, parts).sum(axis=1) + 1
         chance = self._chances(radii)
-        drawn = random_words(count, source)
-        uniform = (drawn >> np.uint64(11)) * 2.0**-53
-        kept = uniform < chance
-        for i in np.flatnonzero(np.abs(uniform - chance) < _CLOSE).tolist():
-            kept[i] = self._settle(int(radii[i]), Digits(int(drawn[i]), 64, source))
-        return radii[kept]
+        return radii[decided(chance, lambda i, v: self._settle(int(radii[i]), v), source)]
 
     def _chances(self, radii: Integers) -> Floats:
         b, x0 = float(self.b), float(self._slope)

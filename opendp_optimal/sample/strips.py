@@ -101,12 +101,11 @@ def sure(shape: Shape, stretch: float) -> NDArray[np.uint8]:
     :param shape: "gaussian" or "laplace"
     :param stretch: strips are at most this many times as wide as ``width`` scales
     """
+    if not math.isfinite(stretch):
+        return np.zeros(SLOTS, np.uint8)
     env = envelope(shape)
     counts = []
     for a, weight in enumerate(env.weights):
-        if not math.isfinite(stretch):
-            counts.append(0)
-            continue
         x = Fraction(env.exponent((a + 1) * stretch)) * (1 + Fraction(1, 1 << 40))
         lowest = Fraction(exp_bounds(x, 64)[0], 1 << 64) * env.factor / weight
         counts.append(min(255, math.floor(256 * lowest)))

@@ -19,16 +19,6 @@ try:  # The same kind of generator as OpenDP's own, ten times as fast as the ker
 except ImportError:  # pragma: no cover
     many_bytes = os.urandom
 
-__all__ = [
-    "Source",
-    "one_below",
-    "one_word",
-    "random_words",
-    "secure_bytes",
-    "uniform_below",
-    "uniform_below_each",
-]
-
 Words = NDArray[np.uint64]
 Source = Callable[[int], bytes]
 
@@ -44,20 +34,21 @@ def secure_bytes(count: int) -> bytes:
     return os.urandom(count) if count <= FEW else many_bytes(count)
 
 
+def _all_bytes(count: int, source: Source) -> bytes:
+    data = source(count)
+    if len(data) != count:
+        raise OSError(f"the random source gave {len(data)} bytes, {count} were asked")
+    return data
+
+
 def one_word(source: Source = secure_bytes) -> int:
     """One uniform 64-bit word."""
-    data = source(8)
-    if len(data) != 8:
-        raise OSError(f"the random source gave {len(data)} bytes, 8 were asked")
-    return int.from_bytes(data, "little")
+    return int.from_bytes(_all_bytes(8, source), "little")
 
 
 def random_words(count: int, source: Source = secure_bytes) -> Words:
     """Independent uniform 64-bit words."""
-    data = source(8 * count)
-    if len(data) != 8 * count:
-        raise OSError(f"the random source gave {len(data)} bytes, {8 * count} were asked")
-    return np.frombuffer(data, dtype=np.uint64)
+    return np.frombuffer(_all_bytes(8 * count, source), dtype=np.uint64)
 
 
 def one_below(bound: int, source: Source = secure_bytes) -> int:

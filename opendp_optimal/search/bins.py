@@ -22,6 +22,7 @@ from opendp_optimal.problem.channel import ChannelProblem
 from opendp_optimal.round.channel import private_rows, round_prices
 from opendp_optimal.search import clamped as additive
 from opendp_optimal.search.options import SearchOptions
+from opendp_optimal.search.sizing import MOST_SECONDS
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table.bounded import BoundedTable
 from opendp_optimal.table.clamped import Clamped
@@ -67,33 +68,35 @@ class _Below:
 class BinSearch:
     """The best mechanism and the best bound of all lattices tried."""
 
-    def __init__(self, problem: BoundedProblem, options: SearchOptions) -> None:
-        """Nothing is found yet."""
+    def __init__(
+        self, problem: BoundedProblem, options: SearchOptions, stored: BoundedTable | None
+    ) -> None:
+        """Go on from a stored table, if there is one."""
         self.problem, self.options = problem, options
         self.gap, self.progress = options.gap, options.progress
         self.levels: set[int] = set()
         self.above: _Above | None = None
         self.below: _Below | None = None
+        if stored is not None:
+            self.levels |= set(stored.levels)
+            loss, least = Fraction(stored.upper), Fraction(stored.lower)
+            self.above = _Above(stored.bins, stored.cells, stored.weights, loss, stored.noise)
+            self.below = _Below(stored.dual_bins, stored.dual_cells, stored.dual, least)
         self.least_cap = math.inf
         self.cap_too_low = False
         self.failure: Exception | None = None
-        self.work = Work(_BINS_PART * options.seconds)
+        self.work = Work(_BINS_PART * MOST_SECONDS)
         self.planned = self.work.left
-        self.stored = self.fitted = False
+        self.fitted = stored is not None
         self.solved: tuple[int, ChannelProgram, ChannelSolution] | None = None
 
-    def take(self, stored: BoundedTable | None) -> None:
-        """Go on from a stored table."""
-        if stored is None:
-            return
-        self.levels |= set(stored.levels)
-        self.stored = True
-        self.above = _Above(
-            stored.bins, stored.cells, stored.weights, Fraction(stored.upper), stored.noise
-        )
-        self.below = _Below(
-            stored.dual_bins, stored.dual_cells, stored.dual, Fraction(stored.lower)
-        )
+    @cached_property
+    def given(self) -> tuple[int, int]:
+        """Bins and cells of a mechanism as the problem has them; one bin where it has none."""
+        problem = self.problem
+        if problem.integer:
+            return int(problem.width), math.floor(problem.reach)
+        return (1, 1) if problem.edges is None else (len(problem.edges) - 1, 0)
 
     def fixed(self, bins: int, cells: int) -> None:
         """Solve on so many bins, and on all halvings of them: refining never loosens."""
@@ -112,18 +115,19 @@ class BinSearch:
 
     def _plan(self, bins: int, cells: int) -> bool:
         """Whether so many bins are within what may be done, tried before or not; counts them in."""
-        needed = self._seconds(bins, cells)
-        self.planned -= needed
+        self.planned -= self._seconds(bins, cells)
         return self.planned >= 0
 
     def automatic(self) -> None:
         """Refine until the gap is met or programmes get too large."""
         problem = self.problem
         if problem.integer:
-            self._integers()
+            if self.above is None or self.reached() > self.gap:
+                self.try_above(*self.given)
+                self.try_below(*self.given)
             return
         if problem.edges is not None and self.above is None:
-            self.try_above(len(problem.edges) - 1, 0)
+            self.try_above(*self.given)
         ratio = problem.width / problem.reach
         if (math.ceil(ratio) + 1) ** 2 > MOST_WEIGHTS:
             # A bin for each sensitivity is too many: noise that is alike for all answers is nearly
@@ -150,23 +154,14 @@ class BinSearch:
             # The same steps whatever the gap: what was stored on the way is not tried again.
             following = max(k + 1, math.ceil(_FINER * k))
             bins, k = _near(problem, ratio, following)
-            if self._variables(bins) > _MOST_VARIABLES or not self._plan(bins, k):
+            if (bins + 1) ** 2 // self._mirrored > _MOST_VARIABLES or not self._plan(bins, k):
                 break
-
-    def _integers(self) -> None:
-        size = int(self.problem.width)
-        reach = math.floor(self.problem.reach)
-        if self.above is None or self.reached() > self.gap:
-            self.try_above(size, reach)
-            self.try_below(size, reach)
-
-    def _variables(self, bins: int) -> int:
-        return (bins + 1) ** 2 // self._mirrored
 
     @cached_property
     def _mirrored(self) -> int:
         """2 where rows are mirror images of each other, two by two."""
-        return 2 if self.problem.loss.symmetric and _even(self.problem) else 1
+        weights = self.problem.prior_weights
+        return 2 if self.problem.loss.symmetric and weights == weights[::-1] else 1
 
     def _seconds(self, bins: int, cells: int) -> float:
         """About how long the interior-point method takes for a mechanism and a bound."""
@@ -189,14 +184,11 @@ class BinSearch:
         except (SolverError, CertificateError) as error:
             self.failure = error
             return
-        if weights is None:
-            return
+        found = _Above(bins, cells, weights, proofs.expected_cost(weights, channel))
         self.fitted = True
-        value = proofs.expected_cost(weights, channel)
-        if self.above is None or value < self.above.value:
-            self.above = _Above(bins, cells, weights, value)
+        self._keep(found, channel)
 
-    def _weights(self, channel: ChannelProblem) -> Integers | None:
+    def _weights(self, channel: ChannelProblem) -> Integers:
         channel, power = channel.in_units()
         if channel.cap is not None:
             channel = replace(channel, cap=channel.cap * _CAP_MARGIN)
@@ -204,15 +196,7 @@ class BinSearch:
         # Integers have one programme for both.
         solution = self._run(program, self.work.part(0.9 if self.problem.integer else 0.5))
         self.solved = power, program, solution
-        return self._capped(private_rows(program.unfold(solution.weights), channel), channel, power)
-
-    def _capped(self, rows: Integers, channel: ChannelProblem, power: int = 0) -> Integers | None:
-        """Rows that keep to the cap, or None; what they would keep to is remembered."""
-        if channel.cap is None:
-            return rows
-        worst = max(proofs.cap_values(rows, channel))
-        self.least_cap = min(self.least_cap, float_up(worst * Fraction(2) ** power))
-        return rows if worst <= channel.cap / _CAP_MARGIN else None
+        return private_rows(program.unfold(solution.weights), channel)
 
     def try_below(self, bins: int, cells: int) -> None:
         """A bound from so many bins, kept if it is the best."""
@@ -245,9 +229,10 @@ class BinSearch:
         if not self.problem.integer or self.solved is None:
             return None
         units, other, solution = self.solved
+        # Both are folded, or neither is: their pairs are the same, too.
         alike = power == units and program.cost.shape == other.cost.shape
-        alike = alike and np.array_equal(program.first, other.first)
-        return solution if alike and np.array_equal(program.second, other.second) else None
+        # A cap that does not bind is left out, of one with its rounded costs perhaps alone.
+        return solution if alike and len(program.caps) == len(other.caps) else None
 
     def try_noise(self) -> None:
         """Noise that is the same for all answers, kept if it is the best."""
@@ -276,14 +261,10 @@ class BinSearch:
     def try_constant(self) -> None:
         """One release for all answers: where no programme found any, noise may be worse."""
         problem = self.problem
-        if self.fitted or self.stored or problem.cap is not None:
+        if self.fitted or problem.cap is not None:
             return
-        bins, cells = 1, 1
-        if problem.integer:
-            bins, cells = int(problem.width), math.floor(problem.reach)
-        elif problem.edges is not None:
-            bins, cells = len(problem.edges) - 1, 0
-        else:
+        bins, cells = self.given
+        if not problem.integer and problem.edges is None:
             self.levels.add(bins)
         channel = channel_above(problem, bins, cells)
         revealed = len(channel.revealing) // 2
@@ -292,9 +273,22 @@ class BinSearch:
             weights[:, y] = TOTAL
             self._keep(_Above(bins, cells, weights, proofs.expected_cost(weights, channel)))
 
-    def _keep(self, found: _Above) -> None:
-        """Keep a mechanism if it is the best, and keeps to the cap."""
-        if self._keeps_cap(found) and (self.above is None or found.value < self.above.value):
+    def _keep(self, found: _Above, channel: ChannelProblem | None = None) -> None:
+        """Keep the best mechanism within the cap; the least cap that any keeps to is remembered.
+
+        :param channel: the mechanism's problem, where that is at hand
+        """
+        problem = self.problem
+        if problem.cap is not None:
+            if found.noise is None:
+                channel = channel or channel_above(problem, found.bins, found.cells)
+                worst = max(proofs.cap_values(found.weights, channel))
+            else:
+                worst = Clamped.of(problem, found.noise).loss()
+            self.least_cap = min(self.least_cap, float_up(worst))
+            if worst > problem.cap:
+                return
+        if self.above is None or found.value < self.above.value:
             self.above = found
 
     def _clamped(self, noise: NoiseTable) -> _Above:
@@ -303,22 +297,9 @@ class BinSearch:
         if not problem.integer:
             how = Clamped.of(problem, noise)
             return _Above(0, 0, np.zeros((0, 0), np.int64), how.mean(), noise)
-        size, reach = int(problem.width), math.floor(problem.reach)
-        channel = channel_above(problem, size, reach)
+        channel = channel_above(problem, *self.given)
         weights = private_rows(additive.integer_rows(problem, noise), channel)
-        return _Above(size, reach, weights, proofs.expected_cost(weights, channel))
-
-    def _keeps_cap(self, found: _Above) -> bool:
-        """Whether a mechanism keeps to the cap; what it would keep to is remembered."""
-        problem = self.problem
-        if problem.cap is None:
-            return True
-        if found.noise is None:
-            channel = channel_above(problem, found.bins, found.cells)
-            return self._capped(found.weights, channel) is not None
-        worst = Clamped.of(problem, found.noise).loss()
-        self.least_cap = min(self.least_cap, float_up(worst))
-        return worst <= problem.cap
+        return _Above(*self.given, weights, proofs.expected_cost(weights, channel))
 
     def _run(self, program: ChannelProgram, work: Work) -> ChannelSolution:
         from opendp_optimal.solvers import run_channel  # loaded only when needed
@@ -339,26 +320,15 @@ class BinSearch:
                 f"cap ({self.problem.cap}) must be larger: no private release that keeps to it "
                 f"was found, one that keeps to {self.least_cap:.6g} was"
             )
-        if self.above is None or self.below is None:
+        above, below = self.above, self.below
+        if above is None or below is None:
             raise SolverError(
                 f"no certified table for {self.problem.describe()}: {self.failure}"
             ) from self.failure
-        return BoundedTable.rounded(
-            self.problem,
-            self.above.bins,
-            self.above.cells,
-            self.above.weights,
-            self.below.dual,
-            self.below.bins,
-            self.below.cells,
-            tuple(sorted(self.levels)),
-            self.above.noise,
-        )
-
-
-def _even(problem: BoundedProblem) -> bool:
-    weights = problem.prior_weights
-    return weights == weights[::-1]
+        mechanism = (above.bins, above.cells, above.weights)
+        bound = (below.dual, below.bins, below.cells)
+        levels = tuple(sorted(self.levels))
+        return BoundedTable.rounded(self.problem, *mechanism, *bound, levels, above.noise)
 
 
 def _near(problem: BoundedProblem, ratio: Fraction, cells: int) -> tuple[int, int]:

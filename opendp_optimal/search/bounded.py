@@ -95,8 +95,7 @@ def solve_bounded(
         enough = count in stored.levels if count else stored.gap <= options.gap
         if enough:
             return stored
-    search = BinSearch(problem, options)
-    search.take(stored)
+    search = BinSearch(problem, options, stored)
     if count:
         search.fixed(count, cells)
     else:
@@ -115,13 +114,10 @@ def _split(bins: int | Sequence[float] | None) -> tuple[int, tuple[float, ...] |
     """A number of equal bins (0 for none given), or the ends of unequal ones."""
     if bins is None:
         return 0, None
+    if not isinstance(bins, Sequence | int) and hasattr(bins, "tolist"):
+        bins = bins.tolist()
     if isinstance(bins, Sequence) and not isinstance(bins, str):
         return 0, tuple(bins)
-    if hasattr(bins, "tolist") and not isinstance(bins, int):
-        listed = bins.tolist()
-        if isinstance(listed, list):
-            return 0, tuple(listed)
-        bins = listed
     if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
         raise ValueError(f"bins ({bins!r}) must be a positive integer or the ends of unequal bins")
     return bins, None

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from opendp_optimal.arrays import Progress
 from opendp_optimal.certify import channel as proofs
@@ -62,7 +63,12 @@ def solve_channel(
         raise ValueError(f"delta ({delta}) must be 0 or in [{MIN_DELTA:g}, 1)")
     options = SearchOptions(kind="channel", method=method, progress=progress or silent)
     chances, losses, distances = _checked(prior, loss, metric)
-    _check_size(len(chances), len(losses), MOST_WEIGHTS if delta > 0 else MOST_PURE)
+    weights, most = len(chances) * len(losses), MOST_WEIGHTS if delta > 0 else MOST_PURE
+    if weights > most:
+        raise ValueError(
+            f"loss (of {len(chances)} inputs x {len(losses)} outputs) makes a programme of "
+            f"{weights} weights: it must have at most {most}"
+        )
     request = ChannelRequest(chances, losses, distances, Fraction(exact), float(share))
     for (x, z), exponent in zip(request.below.pairs.tolist(), request.below.high, strict=True):
         if exponent > proofs.LARGEST_EPSILON:
@@ -70,11 +76,7 @@ def solve_channel(
                 f"metric: epsilon times the distance from {x} to {z} must be at most "
                 f"{proofs.LARGEST_EPSILON:g}"
             )
-    return _answer(request, options, positive("tolerance", tolerance))
-
-
-def _answer(request: ChannelRequest, options: SearchOptions, tolerance: float) -> ChannelTable:
-    """Answer a request, with proofs."""
+    tolerance = positive("tolerance", tolerance)
     from opendp_optimal.solvers import run_channel  # loaded only when needed
 
     above, below = request.above, request.below
@@ -93,67 +95,43 @@ def _answer(request: ChannelRequest, options: SearchOptions, tolerance: float) -
     return table
 
 
-def _check_size(inputs: int, outputs: int, most: int) -> None:
-    """Raise if a programme has more weights than its solver can take.
-
-    :param inputs: columns of the loss
-    :param outputs: rows of the loss
-    :param most: how many weights there may be
-    """
-    if inputs * outputs > most:
-        raise ValueError(
-            f"loss (of {inputs} inputs x {outputs} outputs) makes a programme of "
-            f"{inputs * outputs} weights: it must have at most {most}"
-        )
-
-
 def _checked(
     prior: Any, loss: Any, metric: Any
 ) -> tuple[tuple[Fraction, ...], tuple[tuple[Fraction, ...], ...], tuple[Numbers, ...]]:
     """Check shapes and values at the door; chances are divided by their exact sum."""
-    chances, shape = _numbers("prior", prior, 1)
-    losses, of_loss = _numbers("loss", loss, 2)
-    distances, of_metric = _numbers("metric", metric, 2, infinite=True)
-    count = shape[0]
-    if of_loss[1] != count or not of_loss[0] or not count:
+    chances = _numbers("prior", prior, 1)
+    losses = _numbers("loss", loss, 2)
+    distances = _numbers("metric", metric, 2, infinite=True)
+    count = len(chances)
+    if losses.shape[1] != count or not losses.size:
         raise ValueError(
-            f"loss (of shape {of_loss}) must have a column for each of the {count} inputs"
+            f"loss (of shape {losses.shape}) must have a column for each of the {count} inputs"
         )
-    if of_metric != (count, count):
-        raise ValueError(f"metric (of shape {of_metric}) must be {count} x {count}")
-    weights = [Fraction(c) for c in chances]
-    total = sum(weights, Fraction(0))
-    if min(weights) < 0 or abs(total - 1) > _CLOSE:
+    if distances.shape != (count, count):
+        raise ValueError(f"metric (of shape {distances.shape}) must be {count} x {count}")
+    total = sum(chances, Fraction(0))
+    if min(chances) < 0 or abs(total - 1) > _CLOSE:
         raise ValueError(
             f"prior must not be negative and must add up to 1, not to {float(total):.9g}"
         )
-    if min(distances) < 0:
-        raise ValueError(f"metric must not be negative, but has a {float(min(distances)):g}")
-    return (
-        tuple(w / total for w in weights),
-        tuple(tuple(Fraction(v) for v in row) for row in _rows(losses, count)),
-        tuple(_rows(distances, count)),
-    )
+    if distances.min() < 0:
+        raise ValueError(f"metric must not be negative, but has a {float(distances.min()):g}")
+    by_output, by_input = (tuple(map(tuple, table.tolist())) for table in (losses, distances))
+    return tuple(chances / total), by_output, by_input
 
 
-def _rows(values: Numbers, width: int) -> list[Numbers]:
-    return [values[at : at + width] for at in range(0, len(values), width)]
-
-
-def _numbers(
-    name: str, value: Any, dimensions: int, infinite: bool = False
-) -> tuple[Numbers, tuple[int, ...]]:
-    """The exact entries of an array, row by row, and its shape."""
+def _numbers(name: str, value: Any, dimensions: int, infinite: bool = False) -> NDArray[Any]:
+    """The exact entries of an array."""
     try:
         array = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)
-        entries = tuple(_number(name, v) for v in array.ravel().tolist())
+        entries = [_number(name, v) for v in array.ravel().tolist()]
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be numbers") from None
     if array.ndim != dimensions:
         raise ValueError(f"{name} (of shape {array.shape}) must have {dimensions} dimensions")
     if any(v != v or (v in (math.inf, -math.inf) and not infinite) for v in entries):
         raise ValueError(f"{name} must be finite numbers")
-    return entries, array.shape
+    return np.array(entries, dtype=object).reshape(array.shape)
 
 
 def _number(name: str, value: Any) -> Fraction | float:

@@ -11,7 +11,7 @@ import numpy as np
 from opendp_optimal.arrays import Floats
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.exact.numbers import float_up
-from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.search.noise import fits, refine
@@ -37,8 +37,7 @@ def least_loss(problem: BoundedProblem) -> Fraction:
         mass = fall * (mass - problem.delta) * (1 - 1e-12)
         if mass <= 0 or k * problem.reach > problem.width:
             break
-        sides = (problem.loss.exact(side * k * problem.reach) for side in (-1, 1))
-        now = min(sides)
+        now = min(problem.loss.exact(side * k * problem.reach) for side in (-1, 1))
         total += Fraction(mass) * max(Fraction(0), now - before)
         before = max(now, before)
     return total / _MOVED
@@ -54,7 +53,7 @@ def noise_for(problem: BoundedProblem, options: SearchOptions) -> NoiseTable:
     """
     loss: Loss = problem.loss
     if problem.delta == 0 and not loss.endless:
-        loss = parse("l1")
+        loss = loss_of("l1")
     elif not problem.integer:
         loss = loss.scaled(float_up(problem.reach))
     asked = NoiseProblem(
@@ -65,12 +64,7 @@ def noise_for(problem: BoundedProblem, options: SearchOptions) -> NoiseTable:
     )
     if not fits(asked):
         # So long that whole numbers make no difference: real noise, in cells of some integers.
-        real = replace(asked, integer_sensitivity=None, loss=loss.scaled(float_up(problem.reach)))
-        return _found(real, options)
-    return _found(asked, options)
-
-
-def _found(asked: NoiseProblem, options: SearchOptions) -> NoiseTable:
+        asked = replace(asked, integer_sensitivity=None, loss=loss.scaled(float_up(problem.reach)))
     stored: NoiseTable | None = tables.load(asked, options.gap) if options.cache else None
     if stored is not None and stored.gap <= options.gap:
         return stored

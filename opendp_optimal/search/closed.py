@@ -15,7 +15,7 @@ and the bound is close.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import TypeVar
@@ -23,28 +23,17 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from opendp_optimal.arrays import Floats, Integers, Progress
-from opendp_optimal.certify.endless import PureTail, prove_pure
-from opendp_optimal.certify.noise import (
-    TOTAL,
-    DualCertificate,
-    no_prices,
-    prove_bound,
-)
+from opendp_optimal.arrays import Floats, Integers
+from opendp_optimal.certify.endless import PureTail
+from opendp_optimal.certify.noise import TOTAL, DualCertificate, no_prices, prove_bound
 from opendp_optimal.errors import CertificateError, SolverError
-from opendp_optimal.model.noise import LatticeProgram, LatticeSolution, floats, program_below, radii
+from opendp_optimal.model.noise import LatticeSolution, floats, program_below, radii
 from opendp_optimal.model.work import Work
 from opendp_optimal.problem.noise import NoiseProblem, support_radius
 from opendp_optimal.round.noise import private_weights, round_prices
 from opendp_optimal.search import spiked
-from opendp_optimal.search.sizing import (
-    LARGE_EPSILON,
-    aligned,
-    cell_range,
-    fine_cells,
-    seconds,
-)
-from opendp_optimal.search.spiked import Spiked
+from opendp_optimal.search.options import SLOWER, SearchOptions
+from opendp_optimal.search.sizing import LARGE_EPSILON, aligned, cell_range, fine_cells, seconds
 from opendp_optimal.search.stairs import (
     best_top,
     least_delta,
@@ -83,36 +72,27 @@ _SMALL_EPSILON = 0.02
 too) are not solved: the largest shift alone has prices then."""
 
 
-def pure_table(
-    problem: NoiseProblem,
-    gap: float,
-    run: Callable[[LatticeProgram], LatticeSolution],
-    progress: Progress,
-    tiny: float,
-    work: Work,
-    slower: float,
-) -> NoiseTable:
+def pure_table(problem: NoiseProblem, options: SearchOptions, work: Work) -> NoiseTable:
     """The staircase of least loss, certified.
 
-    :param run: solves a lattice programme, for the prices
-    :param tiny: the delta of that programme, within the accuracy of the solver
+    :param problem: what is asked, with delta 0
+    :param options: how to search
     :param work: what may be done
-    :param slower: how much longer the solver takes than the interior-point method
     """
     if not problem.loss.endless:
         raise ValueError(
             f"loss ({problem.loss.name}) must be l1 or l2 for delta = 0; for other losses, give a "
             "small delta"
         )
-    close = replace(problem, delta=tiny)
-    fixed = problem.integer_sensitivity
+    # Prices are those for a tiny delta, within the accuracy of the solver.
+    close = replace(problem, delta=1e-6 if options.method in SLOWER else 1e-12)
+    fixed, gap = problem.integer_sensitivity, options.gap
     # Twice the work: it is one of two programmes.
     count, limit = (fixed, fixed) if fixed else cell_range(close, gap, 2 * work.left)
     best: NoiseTable | None = None
     while True:
-        progress(f"{count} cells per sensitivity")
-        on = fixed or aligned(close, count)[1]
-        dual = _prices(close, on, run, 2 * work.left / slower)
+        options.progress(f"{count} cells per sensitivity")
+        dual = _prices(close, fixed or aligned(close, count)[1], options, work)
         if dual is None and best is not None:
             return best
         prices = dual or one_shift(close, fixed or 1)
@@ -126,15 +106,25 @@ def pure_table(
 
 
 def _prices(
-    close: NoiseProblem, cells: int, run: Callable[[LatticeProgram], LatticeSolution], most: float
+    close: NoiseProblem, cells: int, options: SearchOptions, work: Work
 ) -> DualCertificate | None:
     """Prices that a solver finds; None where it finds none, or would take too long."""
     _, radius = radii(close, cells)
+    most = 2 * work.left / SLOWER.get(options.method, 1)
     terms = _MOST_TERMS * (1 if close.epsilon < _SMALL_EPSILON else 10)
     if cells * (radius + cells) > terms or seconds(close, cells)[0] > most:
         return None
+    from opendp_optimal.solvers import run_noise  # loaded only when needed
+
     try:
-        return priced(close, run(program_below(close, cells)), cells)
+        solution = run_noise(
+            program_below(close, cells),
+            method=options.method,
+            outward_only=True,
+            gap=options.gap,
+            work=work,
+        )
+        return priced(close, solution, cells)
     except SolverError:
         return None
 
@@ -166,30 +156,20 @@ def priced(
 
 
 def _staircase_table(problem: NoiseProblem, cells: int, dual: DualCertificate) -> NoiseTable:
-    if (where := spiked.layout(problem)) is not None:
-        found = _spiked(problem, where)
-        if found is not None:
-            return _spiked_table(problem, found, dual)
+    found = _spiked_table(problem, spiked.layout(problem), dual)
+    if found is not None:
+        return found
     reach = cells * min(4000, math.ceil(12 / problem.epsilon) + 2, max(3, _LONGEST_COST // cells))
     cost = problem.cost(cells, reach)
     top = best_top(problem.epsilon, cells, floats(cost.upper, cost.denominator), reach)
     for attempt in range(40):
         shrink = 1 - 2.0 ** (attempt - 52)
-        try:
+        with suppress(CertificateError):
             tail_weights, again = _block(problem.epsilon, cells, shrink)
             weights, weight = _head(problem.epsilon, cells, top, shrink)
             tail = PureTail(weight, tail_weights, again)
-            prove_pure(weights, tail, cells, problem.epsilon)
             return NoiseTable.rounded(problem, cells, weights, 0, dual, tail=tail)
-        except CertificateError:
-            continue
     raise CertificateError("no staircase of integers is private")
-
-
-def _spiked(problem: NoiseProblem, where: tuple[int, int]) -> Spiked | None:
-    if problem.delta > 0:
-        return spiked.truncated(problem, where)
-    return spiked.endless(problem, where, *_block(problem.epsilon, where[0], 1 - 2.0**-50))
 
 
 def whole_spike(table: NoiseTable, whole: int) -> NoiseTable | None:
@@ -198,19 +178,31 @@ def whole_spike(table: NoiseTable, whole: int) -> NoiseTable | None:
     :param table: the best real table
     :param whole: the sensitivity of the integers
     """
-    where = spiked.whole_layout(table.problem, whole)
-    found = None if where is None else _spiked(table.problem, where)
-    if found is None:
-        return None
+    problem = table.problem
     try:
-        return _spiked_table(table.problem, found, table.dual)
+        return _spiked_table(problem, spiked.whole_layout(problem, whole), table.dual)
     except CertificateError:
         return None
 
 
-def _spiked_table(problem: NoiseProblem, found: Spiked, dual: DualCertificate) -> NoiseTable:
-    drawn = (found.cells, found.weights, found.atom)
-    return NoiseTable.rounded(problem, *drawn, dual, tail=found.tail, spike=found.spike)
+def _spiked_table(
+    problem: NoiseProblem, where: tuple[int, int] | None, dual: DualCertificate | None
+) -> NoiseTable | None:
+    """A staircase with a spike on a layout, if there is one.
+
+    :param dual: its prices, any that prove something if None
+    """
+    if where is None:
+        return None
+    cells, _ = where
+    if problem.delta > 0:
+        found = spiked.truncated(problem, where)
+    else:
+        found = spiked.endless(problem, where, *_block(problem.epsilon, cells, 1 - 2.0**-50))
+    if found is None:
+        return None
+    drawn = cells, found.weights, found.atom, dual or _any_prices(problem, cells)
+    return NoiseTable.rounded(problem, *drawn, tail=found.tail, spike=found.spike)
 
 
 def _head(epsilon: float, cells: int, top: int, shrink: float) -> tuple[np.ndarray, int]:
@@ -219,9 +211,7 @@ def _head(epsilon: float, cells: int, top: int, shrink: float) -> tuple[np.ndarr
     high = math.floor(TOTAL / mass * shrink)
     low = outward(high + 1, epsilon)
     half = [high] * top + [low] * cells
-    centre = high
-    if (TOTAL - centre) % 2:
-        centre += 1
+    centre = high + (TOTAL - high) % 2
     weight = (TOTAL - centre) // 2 - sum(half)
     return np.array([*half[::-1], centre, *half], np.int64), weight
 
@@ -244,12 +234,11 @@ def with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTab
     """
     if best is not None and (problem.support is not None or problem.impossible is not None):
         return best
-    where = spiked.layout(problem) if problem.epsilon >= LARGE_EPSILON else None
-    found = None if where is None else spiked.truncated(problem, where)
+    large = problem.epsilon >= LARGE_EPSILON
+    where = spiked.layout(problem) if large else None
+    found = _spiked_table(problem, where, None if best is None else best.dual)
     if found is not None:
-        prices = _any_prices(problem, found.cells) if best is None else best.dual
-        candidate = _spiked_table(problem, found, prices)
-        return candidate if best is None or candidate.upper < best.upper else best
+        return _better(best, found)
     tail = min(problem.delta, problem.impossible or 1.0)
     most = max(1, int(_MOST_WEIGHTS / (2 * problem.reaches[0])))
     finest = _FINEST_SAMPLED if problem.loss.by_samples else MOST_CELLS
@@ -266,20 +255,23 @@ def with_closed_form(problem: NoiseProblem, best: NoiseTable | None) -> NoiseTab
     for longer, law in truncated(problem.epsilon, tail * 0.999, cells, top, edge):
         if len(law) * _ROUNDING_UNITS > tail * TOTAL or len(law) * cells > _MOST_REPAIRED:
             break
-        if not (problem.folded or problem.monotone or problem.support is not None):
-            law = _cheapest_place(problem, cells, law)
+        law = _cheapest_place(problem, cells, law)
         try:
             weights, atom = private_weights(
                 law, 0.0, law, cells=cells, epsilon=problem.epsilon, delta=problem.delta
             )
-            candidate = _with(problem, best, cells, weights, atom)
-            best = candidate if best is None or candidate.upper < best.upper else best
-            if longer:
-                return _of_integers(problem, best, cells, top, edge)
-            return _with_atom(problem, best, cells, top, edge)
+            best = _better(best, _with(problem, best, cells, weights, atom))
         except CertificateError:
             continue
+        if longer:
+            break
+        return _with_atom(problem, best, cells, top, edge)
     return _of_integers(problem, best, cells, top, edge)
+
+
+def _better(best: NoiseTable | None, found: NoiseTable) -> NoiseTable:
+    """The table of less loss, the best so far if they are as good."""
+    return found if best is None or found.upper < best.upper else best
 
 
 def _of_integers(
@@ -291,13 +283,11 @@ def _of_integers(
     weights = whole_staircase(problem.epsilon, spare, cells, top, edge)
     if weights is None:
         return best
-    if not (problem.folded or problem.monotone or problem.support is not None):
-        weights = _cheapest_place(problem, cells, weights)
+    weights = _cheapest_place(problem, cells, weights)
     try:
-        candidate = _with(problem, best, cells, weights, 0)
+        best = _better(best, _with(problem, best, cells, weights, 0))
     except CertificateError:
         return best
-    best = candidate if best is None or candidate.upper < best.upper else best
     return _with_atom(problem, best, cells, top, edge)
 
 
@@ -310,21 +300,18 @@ def _with_atom(
         return best
     spare = spare_units(problem.delta, cells)
     for last in (spare, spare >> _SPARE_BITS):
-        weights, atom, left = None, 0, 0
+        left = 0
         for _ in range(_ATOMS):
             atom = left
             weights = whole_staircase(problem.epsilon, last, cells, top, edge, TOTAL - atom)
             if weights is None or (problem.loss.by_samples and len(weights) > _MOST_SAMPLED):
-                weights = None
                 break
             last = cells * int(weights[0])
             left = spare - last
-        try:
-            if weights is not None:
-                candidate = best.with_weights(cells, weights, atom)
-                best = candidate if candidate.upper < best.upper else best
-        except CertificateError:
-            continue
+        else:
+            assert weights is not None
+            with suppress(CertificateError):
+                best = _better(best, best.with_weights(cells, weights, atom))
     return best
 
 
@@ -341,18 +328,19 @@ def _any_prices(problem: NoiseProblem, cells: int) -> DualCertificate:
     """The prices of the largest shift alone, or none if that is better."""
     none = no_prices(cells)
     cost = problem.cost(cells, none.reach)
-    least = Fraction(min(cost.lower), cost.denominator)
     try:
         dual = one_shift(problem, problem.integer_sensitivity or 1)
         reached = problem.cost(dual.cells, dual.reach)
         proved = prove_bound(dual, reached, epsilon=problem.epsilon, delta=problem.delta)
     except CertificateError:
-        proved = least  # prices of huge or uneven losses may not be integers of 64 bits
-    return dual if proved > least else none
+        return none  # prices of huge or uneven losses may not be integers of 64 bits
+    return dual if proved > Fraction(min(cost.lower), cost.denominator) else none
 
 
 def _cheapest_place(problem: NoiseProblem, cells: int, law: NDArray[N]) -> NDArray[N]:
-    """The law moved to where an uneven loss has it, if anywhere."""
+    """The law moved to where an uneven loss has it, if anywhere and that is allowed."""
+    if problem.folded or problem.monotone or problem.support is not None:
+        return law
     radius = len(law) // 2
     cost = problem.cost(cells, 2 * radius)
     values = floats(cost.upper, cost.denominator)
@@ -401,5 +389,4 @@ def largest_shift_prices(
         primal=least,
         dual=least - delta * budget,
         status="closed form",
-        iterations=0,
     )

@@ -62,11 +62,7 @@ def certified_noise(
     for more in (0, cells):
         try:
             weights, atom = private_weights(
-                np.pad(law, more),
-                0.0,
-                cells=cells,
-                epsilon=problem.epsilon,
-                delta=problem.delta,
+                np.pad(law, more), 0.0, cells=cells, epsilon=problem.epsilon, delta=problem.delta
             )
         except CertificateError:
             continue

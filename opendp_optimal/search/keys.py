@@ -87,7 +87,7 @@ def _rescued(problem: KeyProblem) -> KeyTable | None:
         left = allowed - own - _ROUNDED
         if left > 0:
             threshold = _least_threshold(weights, move, left)
-            below = below_threshold(weights, threshold, rows(weights, threshold, move))
+            below = _below(weights, threshold, move)
             held = _held(epsilon, below, left) if move == 1 else _unreleased(below)
             return _with_rescue(problem, weights, threshold, held)
     return None
@@ -98,6 +98,11 @@ def _least_threshold(weights: Integers, move: int, allowed: int) -> int:
     above = np.cumsum(weights[::-1], dtype=np.int64)  # of the largest noises
     few = int(np.searchsorted(above, allowed, side="right"))
     return max(1, len(weights) // 2 + 1 - few + move)
+
+
+def _below(weights: Integers, threshold: int, move: int) -> Integers:
+    """Chances of noisy counts below the threshold, for all counts where they are not 0."""
+    return below_threshold(weights, threshold, rows(weights, threshold, move))
 
 
 def _held(epsilon: float, below: Integers, allowed: int) -> Integers:
@@ -129,7 +134,7 @@ def _with_rescue(
     problem: KeyProblem, weights: Integers, threshold: int, held: Integers
 ) -> KeyTable:
     """The table that rescues with the number of least expected error."""
-    below = below_threshold(weights, threshold, rows(weights, threshold, problem.move))
+    below = _below(weights, threshold, problem.move)
     rescued = below.astype(float)
     rescued[: len(held)] -= held
     counts = np.arange(1, len(rescued))
@@ -161,8 +166,8 @@ def _ended(problem: KeyProblem) -> KeyTable | None:
     weights[radius - middle : radius - middle + len(points)] = points
     allowed = math.floor(Fraction(problem.delta) * TOTAL)
     threshold = _least_threshold(weights, move, allowed)
-    below = below_threshold(weights, threshold, rows(weights, threshold, move))
-    return KeyTable(problem, weights, threshold, threshold, _unreleased(below))
+    held = _unreleased(_below(weights, threshold, move))
+    return KeyTable(problem, weights, threshold, threshold, held)
 
 
 def _error(table: KeyTable, most: int) -> float:

@@ -6,30 +6,21 @@ import contextlib
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import NoReturn
 
-from opendp_optimal.arrays import Integers, Progress
+from opendp_optimal.arrays import Progress
 from opendp_optimal.certify.noise import no_prices
 from opendp_optimal.errors import CertificateError, SolverError
 from opendp_optimal.losses.base import Loss, loss_of
-from opendp_optimal.model.noise import (
-    LatticeProgram,
-    LatticeSolution,
-    program_above,
-    program_below,
-)
+from opendp_optimal.model.noise import program_above, program_below
 from opendp_optimal.model.work import Work
 from opendp_optimal.problem.noise import NoiseProblem, support_radius
 from opendp_optimal.round.noise import falling, private_weights
 from opendp_optimal.search import spiked
 from opendp_optimal.search.closed import priced, pure_table, with_closed_form
 from opendp_optimal.search.jump import divided, fine_parts, moved_costs
-from opendp_optimal.search.options import SearchOptions, silent
-from opendp_optimal.search.sizing import (
-    LARGE_EPSILON,
-    aligned,
-    cell_range,
-    seconds,
-)
+from opendp_optimal.search.options import SLOWER, SearchOptions, silent
+from opendp_optimal.search.sizing import LARGE_EPSILON, MOST_SECONDS, aligned, cell_range, seconds
 from opendp_optimal.search.stairs import least_delta
 from opendp_optimal.table import NoiseTable
 from opendp_optimal.table import store as tables
@@ -37,8 +28,6 @@ from opendp_optimal.table import store as tables
 _ATTEMPTS = 6
 _COARSE = 0.1
 """A gap that is good where no lattice as fine as was wanted could be solved."""
-_OWN, _SLOWER = ("auto", "interior"), 50
-"""Methods that use the interior-point method, and how much longer others take."""
 _LONGEST, _LONGEST_SAMPLED = 750_000, 150_000
 """Values of integer noise on each side of 0, at most; with a loss that is a user's function."""
 
@@ -88,12 +77,7 @@ def solve(
     >>> table.verify()
     """
     options = SearchOptions(
-        kind="noise",
-        gap=gap,
-        method=method,
-        cache=cache,
-        cells=cells,
-        progress=progress or silent,
+        kind="noise", gap=gap, method=method, cache=cache, cells=cells, progress=progress or silent
     )
     problem = NoiseProblem(
         epsilon=epsilon,
@@ -124,22 +108,11 @@ def solve(
     return table
 
 
-def _run(
-    program: LatticeProgram, *, method: str, outward_only: bool, gap: float, work: Work
-) -> LatticeSolution:
-    from opendp_optimal.solvers import run_noise  # loaded only when needed
-
-    return run_noise(program, method=method, outward_only=outward_only, gap=gap, work=work)
-
-
 def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
     """The first table that meets the gap, or the best on the finest lattice that is allowed."""
-    gap, method, progress = options.gap, options.method, options.progress
-    work, slower = Work(options.seconds), 1 if method in _OWN else _SLOWER
+    gap, work, slower = options.gap, Work(MOST_SECONDS), SLOWER.get(options.method, 1)
     if problem.delta == 0:
-        price = partial(_run, method=method, outward_only=True, gap=gap, work=work)
-        tiny = 1e-12 if method in _OWN else 1e-6
-        return pure_table(problem, gap, price, progress, tiny, work, slower)
+        return pure_table(problem, options, work)
     _check_size(problem)
     large = problem.epsilon >= LARGE_EPSILON
     if large and options.cells is None and spiked.layout(problem) is not None:
@@ -148,7 +121,7 @@ def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
         if closed is not None:
             return closed
     fixed = problem.integer_sensitivity or options.cells
-    count, limit = (fixed, fixed) if fixed else cell_range(problem, gap, options.seconds)
+    count, limit = (fixed, fixed) if fixed else cell_range(problem, gap, MOST_SECONDS)
     first = count
     best: NoiseTable | None = None
     failure: Exception | None = None
@@ -157,13 +130,13 @@ def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
         needed, proofs = map(float, seconds(problem, count))
         if needed * slower > work.left:
             break
-        progress(f"{count} cells per sensitivity")
+        options.progress(f"{count} cells per sensitivity")
         lattices = (fixed, fixed) if fixed else aligned(problem, count)
         if lattices != last:
             last, before, found = lattices, found, None
             work.spend(proofs)
             try:
-                found = _attempt(problem, *lattices, method, gap, work)
+                found = _attempt(problem, *lattices, options, work)
                 best = _better(best, found)
             except (SolverError, CertificateError) as error:
                 failure = error
@@ -181,10 +154,10 @@ def refine(problem: NoiseProblem, options: SearchOptions) -> NoiseTable:
     if not fixed and (best is None or best.lower <= 0):
         best = _coarser(problem, best, first, options, work)
     if best is None or options.cells is None:
-        progress("closed form")
+        options.progress("closed form")
         best = with_closed_form(problem, best)
     if best is None:
-        raise _no_table(problem, failure)
+        _fail(problem, failure)
     return best
 
 
@@ -199,10 +172,10 @@ def _coarser(
             continue
         options.progress(f"{count} cells per sensitivity")
         work.spend(proofs)
-        with contextlib.suppress(SolverError, CertificateError):
-            lattices = aligned(problem, count)
-            found = _attempt(problem, *lattices, options.method, options.gap, work)
-            best = _better(best, found)
+        for lattices in dict.fromkeys((aligned(problem, count), (count, count))):
+            with contextlib.suppress(SolverError, CertificateError):
+                found = _attempt(problem, *lattices, options, work)
+                best = _better(best, found)
     return best
 
 
@@ -244,42 +217,52 @@ def _check_size(problem: NoiseProblem) -> None:
     )
 
 
-def _no_table(problem: NoiseProblem, failure: Exception | None) -> Exception:
+def _fail(problem: NoiseProblem, failure: Exception | None) -> NoReturn:
+    """Raise, as there is no table."""
     if problem.support is not None:
         unit = problem.integer_sensitivity or 1
         enough = unit * support_radius(problem.epsilon, 2 * problem.delta)
-        return ValueError(
+        raise ValueError(
             f"support ({problem.support}) must be larger: no private noise was found within it; "
             f"truncated Laplace noise needs {enough:.4g}"
         )
-    error = SolverError(f"no certified table at {problem.describe()}: {failure}")
-    error.__cause__ = failure
-    return error
+    raise SolverError(f"no certified table at {problem.describe()}: {failure}") from failure
 
 
 def _attempt(
-    problem: NoiseProblem, above: int, below: int, method: str, gap: float, work: Work
+    problem: NoiseProblem, above: int, below: int, options: SearchOptions, work: Work
 ) -> NoiseTable:
     """Solve both programmes, each on a lattice that suits it, round, prove.
 
     Most optima fall outwards, so that half of the terms can be left out; where rounding shows
     that this one does not, all terms are used for both programmes.
     """
-    outward = problem.folded
+    from opendp_optimal.solvers import run_noise  # loaded only when needed
+
+    run = partial(run_noise, method=options.method, gap=options.gap)
     program = program_above(problem, above)
-    parts = fine_parts(problem, program, gap) if problem.monotone else 1
+    parts = fine_parts(problem, program, options.gap) if problem.monotone else 1
     if parts > 1:
         program = moved_costs(problem, program, parts)
-    try:
-        weights, atom = _weights(problem, program, parts, method, gap, outward, work.part(0.5))
-    except CertificateError:
-        if not outward:
-            raise
-        outward = False
-        weights, atom = _weights(problem, program, parts, method, gap, outward, work.part(0.5))
-    relaxed = _run(
-        program_below(problem, below), method=method, outward_only=outward, gap=gap, work=work
-    )
+    for outward in (True, False) if problem.folded else (False,):
+        solution = run(program, outward_only=outward, work=work.part(0.5))
+        law = falling(solution.weights) if problem.monotone else solution.weights
+        if parts > 1:
+            law = divided(law, problem, parts)
+        try:
+            weights, atom = private_weights(
+                law,
+                solution.atom,
+                cells=above * parts,
+                epsilon=problem.epsilon,
+                delta=problem.delta,
+                largest_mix=options.gap / 10,
+            )
+            break
+        except CertificateError:
+            if not outward:
+                raise
+    relaxed = run(program_below(problem, below), outward_only=outward, work=work)
     prices = priced(problem, relaxed, below)
     table = NoiseTable.rounded(problem, above * parts, weights, atom, prices)
     if table.lower > 0:
@@ -287,30 +270,6 @@ def _attempt(
     # At worst no prices at all, which prove the least loss there is.
     none = no_prices(problem.integer_sensitivity or below)
     return NoiseTable.rounded(problem, above * parts, weights, atom, none)
-
-
-def _weights(
-    problem: NoiseProblem,
-    program: LatticeProgram,
-    parts: int,
-    method: str,
-    gap: float,
-    outward: bool,
-    work: Work,
-) -> tuple[Integers, int]:
-    """Private integer weights from the programme of a mechanism."""
-    above = _run(program, method=method, outward_only=outward, gap=gap, work=work)
-    weights = falling(above.weights) if problem.monotone else above.weights
-    if parts > 1:
-        weights = divided(weights, problem, parts)
-    return private_weights(
-        weights,
-        above.atom,
-        cells=program.cells * parts,
-        epsilon=problem.epsilon,
-        delta=problem.delta,
-        largest_mix=gap / 10,
-    )
 
 
 def _better(best: NoiseTable | None, new: NoiseTable) -> NoiseTable:

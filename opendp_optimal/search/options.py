@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from opendp_optimal.arrays import Progress
 from opendp_optimal.checks import choice, positive, whole
 from opendp_optimal.errors import GapWarning
-from opendp_optimal.search.sizing import MOST_SECONDS
 
 METHODS = {
     "noise": ("auto", "interior", "highs", "cutting-planes", "partition-cuts"),
     "channel": ("auto", "interior", "highs"),
 }
 """What each kind of programme can be solved by."""
+SLOWER = dict.fromkeys(("highs", "cutting-planes", "partition-cuts"), 50)
+"""How much longer methods take that do not use the interior-point method."""
 
 
 def silent(_: str) -> None:
@@ -30,7 +31,6 @@ class SearchOptions:
     :param method: one of the kind's ``METHODS``
     :param cache: look for the table on disk first, and keep it there
     :param cells: force the lattice cells per unit of sensitivity
-    :param seconds: about how long programmes may take; beyond, closed forms answer
     :param progress: called with a line of text at each step
     """
 
@@ -39,7 +39,6 @@ class SearchOptions:
     method: str = "auto"
     cache: bool = True
     cells: int | None = None
-    seconds: float = MOST_SECONDS
     progress: Progress = silent
 
     def __post_init__(self) -> None:

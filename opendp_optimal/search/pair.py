@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from opendp_optimal.arrays import Progress
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.losses.base import Loss, loss_of
-from opendp_optimal.model.pair import PairProgram, PairSolution, pair_above, pair_below
+from opendp_optimal.model.pair import pair_above, pair_below
 from opendp_optimal.problem.pair import PairProblem
 from opendp_optimal.round.pair import pair_prices, private_pairs
 from opendp_optimal.search.options import SearchOptions, silent
@@ -74,7 +75,7 @@ def _refine(problem: PairProblem, options: SearchOptions) -> PairTable:
         best = found if best is None or found.gap < best.gap else best
         if best.gap <= options.gap or cells >= limit or stuck:
             break
-        wanted = 1.05 * cells * math.sqrt(min(found.gap, 4.0) / options.gap)
+        wanted = 1.05 * cells * math.sqrt(min(found.gap, 4.0) / max(options.gap, 1e-12))
         cells = min(limit, max(cells + 2, 2 * math.ceil(wanted / 2)))
     assert best is not None
     return best
@@ -92,21 +93,18 @@ def _first(problem: PairProblem, gap: float) -> int:
     # About the least squared loss; Laplace noise on two sums has 4 / (3 epsilon^2).
     half = problem.epsilon / 2
     loss = half / math.sinh(half) / (3 * half * half)
-    return max(2, 2 * math.ceil(math.sqrt(1 / (3 * 0.8 * gap * loss)) / 2))
-
-
-def _run(program: PairProgram, gap: float, outward_only: bool) -> PairSolution:
-    from opendp_optimal.solvers import run_pair  # loaded only when needed
-
-    return run_pair(program, outward_only=outward_only, gap=gap)
+    return max(2, 2 * math.ceil(math.sqrt(1 / (3 * 0.8 * max(gap, 1e-12) * loss)) / 2))
 
 
 def _attempt(problem: PairProblem, cells: int, gap: float) -> PairTable:
     """Solve both programmes, round, prove; with all terms where those outwards do not suffice."""
+    from opendp_optimal.solvers import run_pair  # loaded only when needed
+
     above, below = pair_above(problem, cells), pair_below(problem, cells)
+    run = partial(run_pair, gap=gap)
     try:
-        weights = private_pairs(above, _run(above, gap, True).weights, gap / 5)
+        weights = private_pairs(above, run(above, outward_only=True).weights, gap / 5)
     except CertificateError:
-        weights = private_pairs(above, _run(above, gap, False).weights, gap / 5)
-    dual = pair_prices(below, _run(below, gap, True))
+        weights = private_pairs(above, run(above, outward_only=False).weights, gap / 5)
+    dual = pair_prices(below, run(below, outward_only=True))
     return PairTable.proved(problem, cells, weights, dual)

@@ -30,8 +30,6 @@ from opendp_optimal.sample.balls import LONGEST
 from opendp_optimal.table import store as tables
 from opendp_optimal.table.radial import RadialTable
 
-__all__ = ["even_weights", "solve_radial"]
-
 _LATTICE = 1 << 10
 """Lattice units in the first step of a staircase, at least."""
 _FINEST = 1 << 26
@@ -111,14 +109,12 @@ def solve_radial(
         integer_sensitivity=integer_sensitivity,
         weights=None if weights is None else tuple(weights),
     )
-    stored: RadialTable | None = None
-    if cache or not compute:
-        stored = tables.load(problem, math.inf)
-        if stored is not None and (_has_bound(stored) or not bound or not compute):
-            return stored
+    stored: RadialTable | None = tables.load(problem, math.inf) if cache or not compute else None
+    if stored is not None and (_has_bound(stored) or not bound or not compute):
+        return stored
     if not compute:
         raise LookupError(f"no table is stored for {problem.describe()}")
-    best = stored if cache and stored is not None else _best(problem)
+    best = _best(problem) if stored is None else stored
     table = _bounded(best) if bound else best
     if cache and table is not stored:
         tables.keep(table)
@@ -211,10 +207,10 @@ def _prices(
     if shorter or math.sqrt(upper) > _FARTHEST / (1 + size / 100):
         yield rounded_course(*smooth_prices(*asked), shorter)
         return
-    stepped = (
-        [] if isinstance(law, Decay) else [best_staircase(problem.epsilon, problem.size, 2)[1]]
-    )
-    for first in [*stepped, None]:
+    firsts: list[float | None] = [None]
+    if not isinstance(law, Decay):
+        firsts.insert(0, best_staircase(problem.epsilon, problem.size, 2)[1])
+    for first in firsts:
         prices = None
         for event in reversed(radial_prices(*asked, first) or []):
             prices = rounded_prices(*event, prices)

@@ -121,7 +121,7 @@ def aligned(problem: NoiseProblem, cells: int) -> tuple[int, int]:
     mechanism reach i + 1/2 cells far, so gamma should be half a cell off the lattice; for the
     bound it should be on the lattice. That is worth a factor of two to five in cells.
     """
-    gamma = _gamma(problem)
+    gamma = max(1e-3, problem.loss.staircase_step(problem.epsilon))
     period = min(cells, math.ceil(1 / gamma))
     options = range(cells if cells >= 8 else max(1, cells - 1), cells + period + 1)
 
@@ -142,11 +142,6 @@ def fine_cells(problem: NoiseProblem, least: int = 1) -> int:
         return min(range(few, 2 * few), key=lambda count: _off(count * step, 0.5))
     # So narrow a step has few cells; it is best to have exactly that many.
     return round((max(0, math.floor(2 * _FINE * step - 0.5)) + 0.5) / step)
-
-
-def _gamma(problem: NoiseProblem) -> float:
-    """The radius of the highest step of the best staircase, in sensitivities."""
-    return max(1e-3, problem.loss.staircase_step(problem.epsilon))
 
 
 def _off(value: float, phase: float) -> float:

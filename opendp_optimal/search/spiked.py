@@ -19,7 +19,7 @@ from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.certify.spike import Spike
 from opendp_optimal.exact.numbers import BITS, exp_bounds
 from opendp_optimal.problem.noise import NoiseProblem
-from opendp_optimal.search.stairs import outward
+from opendp_optimal.search.stairs import falling_steps
 
 _CELLS = 2048
 """Cells per sensitivity, about: the edges of the steps are off by half a cell."""
@@ -122,26 +122,16 @@ def truncated(problem: NoiseProblem, where: tuple[int, int]) -> Spiked | None:
     for attempt in range(_TRIES):
         # The first attempts say how much of delta is left for the atom.
         step = math.floor((TOTAL - atom) / units) + max(0, attempt - _FIRST)
-        steps = _down(step, problem.epsilon, budget // cells)
+        steps = falling_steps(step, problem.epsilon, cells, budget)
         if steps is None:
             return None
-        atom = budget - cells * steps[-1]
-        outer = np.repeat(np.array(steps[1:], np.int64), cells)
+        atom = budget - cells * [step, *steps][-1]
+        outer = np.repeat(np.array(steps, np.int64), cells)
         weights = np.concatenate([outer[::-1], np.full(first, step, np.int64), outer])
         spike = Spike(TOTAL - atom - sum(weights.tolist()), parts)
         if attempt >= _FIRST and spike.weight > 0 and _covered(spike, step, problem.epsilon):
             return Spiked(cells, weights, atom, spike)
     return None
-
-
-def _down(step: int, epsilon: float, last: int) -> list[int] | None:
-    """Steps from the first one to one that is at most so high; None if there is no such."""
-    steps = [step]
-    while steps[-1] > last:
-        steps.append(outward(steps[-1], epsilon))
-        if steps[-1] == steps[-2]:
-            return None
-    return steps
 
 
 def _covered(spike: Spike, step: int, epsilon: float) -> bool:

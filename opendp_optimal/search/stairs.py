@@ -39,14 +39,14 @@ def staircase(epsilon: float, cells: int, radius: int, top: int) -> Floats:
 
 def best_top(epsilon: float, cells: int, cost: Floats, radius: int) -> int:
     """The radius of the highest step that makes a staircase cheapest."""
-    most = cells
-    candidates: list[int] = np.unique(np.linspace(0, most, min(most + 1, 65)).astype(int)).tolist()
+    evenly = np.linspace(0, cells, min(cells + 1, 65)).astype(int)
+    candidates: list[int] = np.unique(evenly).tolist()
     best = 0
     for _ in range(3):
         values = [float(cost @ staircase(epsilon, cells, radius, top)) for top in candidates]
         best = candidates[int(np.argmin(values))]
         step = max(1, (candidates[1] - candidates[0]) if len(candidates) > 1 else 1)
-        near = range(max(0, best - step), min(most, best + step) + 1)
+        near = range(max(0, best - step), min(cells, best + step) + 1)
         candidates = sorted(set(list(near)[:: max(1, len(near) // 32)]) | {best})
     return best
 
@@ -90,18 +90,22 @@ def outward(value: int, epsilon: float) -> int:
     return -(-(value << BITS) // lower)
 
 
-def _steps(high: int, epsilon: float, cells: int, spare: int, count: int) -> list[int] | None:
+def falling_steps(
+    high: int, epsilon: float, cells: int, spare: int, count: int = 0
+) -> list[int] | None:
     """The steps after one so high, until the last of them may be dropped.
 
+    :param high: the height of the first
+    :param epsilon: privacy parameter
+    :param cells: of a step
     :param spare: what may fall short
     :param count: how many steps there are, at least
     :return: None if steps become too small to fall by so little as privacy allows
     """
-    lower, _ = exp_bounds(epsilon)
     step = high
     steps: list[int] = []
     while cells * step > spare or len(steps) < count:
-        following = -(-(step << BITS) // lower)
+        following = outward(step, epsilon)
         if following == step:
             return None
         step = following
@@ -137,7 +141,7 @@ def whole_staircase(
     outer = 2 * cells * -math.expm1(-epsilon * count) / math.expm1(epsilon)
     high = math.floor(total / (2 * top + 1 + outer))
     for _ in range(_TRIES):
-        steps = _steps(high, epsilon, cells, spare, count)
+        steps = falling_steps(high, epsilon, cells, spare, count)
         if steps is None or top + cells * len(steps) > edge:
             return None
         count = len(steps)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -58,8 +59,7 @@ class Solver:
 
     :param kind: of programme: "noise" (a ``LatticeProgram``), "channel" or "pair"
     :param method: what it is asked for by
-    :param place: module and function, which takes a programme and by keyword what ``takes`` lists
-    :param takes: options that the function knows
+    :param place: module and function, which takes a programme, and by keyword the options it knows
     :param serves: whether it can solve a programme
     :param when: the same in words
     :param suits: whether "auto" tries it on a programme that it serves
@@ -69,7 +69,6 @@ class Solver:
     kind: str
     method: str
     place: str
-    takes: tuple[str, ...] = ()
     serves: Check = _always
     when: str = "always"
     suits: Check = _always
@@ -77,52 +76,38 @@ class Solver:
 
 
 SOLVERS = (
-    Solver(
-        *("noise", "interior", "noise_interior:solve_interior"),
-        takes=("tolerance", "outward_only", "work"),
-    ),
+    Solver("noise", "interior", "noise_interior:solve_interior"),
     Solver(
         *("noise", "highs", "noise_highs:solve_highs"),
-        takes=("work",),
         suits=lambda program: len(program.shifts) * program.points <= _SMALL_LATTICE,
     ),
     Solver(
         *("noise", "cutting-planes", "noise_cuts:solve_events"),
-        takes=("work",),
         serves=_plain,
         when="for noise that is neither monotone nor bounded in what is impossible",
         suits=_never,
     ),
     Solver(
         *("noise", "partition-cuts", "partition_cuts:solve_lattice"),
-        takes=("work",),
         serves=_plain,
         when="for noise that is neither monotone nor bounded in what is impossible",
         suits=_never,
     ),
     Solver(
         *("channel", "interior", "channel_interior:solve_interior"),
-        takes=("tolerance", "penalty", "progress", "work"),
         serves=lambda program: program.delta > 0,
         when="with a positive delta",
         settles=_within(1e-2),
     ),
     Solver(
         *("channel", "interior", "channel_line:solve_line"),
-        takes=("progress", "work"),
         serves=on_a_line,
         when="for inputs on a line",
         suits=lambda program: program.cost.size >= _SMALL_CHANNEL,
         settles=_within(1e-6),
     ),
-    Solver(
-        *("channel", "highs", "channel_highs:solve_highs"),
-        takes=("penalty", "progress", "work"),
-    ),
-    Solver(
-        *("pair", "interior", "pair_interior:solve_pairs"),
-        takes=("tolerance", "outward_only"),
-    ),
+    Solver("channel", "highs", "channel_highs:solve_highs"),
+    Solver("pair", "interior", "pair_interior:solve_pairs"),
 )
 """In the order in which "auto" tries them."""
 
@@ -145,13 +130,10 @@ def run_noise(
     """
     options = {"outward_only": outward_only, "tolerance": min(5e-3, gap / 20), "work": work}
     largest = float(np.abs(program.cost).max())
-    if _LEAST_COST <= largest <= _MOST_COST or largest == 0:
-        found: LatticeSolution = _first("noise", program, method, options)
-        return found
-    unit = 2.0 ** math.frexp(largest)[1]
-    atom = None if program.atom_cost is None else program.atom_cost / unit
-    scaled = replace(program, cost=program.cost / unit, atom_cost=atom)
-    found = _first("noise", scaled, method, options)
+    usual = largest == 0 or _LEAST_COST <= largest <= _MOST_COST
+    unit = 1.0 if usual else 2.0 ** math.frexp(largest)[1]
+    scaled = replace(program, cost=program.cost / unit, atom_cost=program.atom_cost / unit)
+    found: LatticeSolution = _first("noise", scaled, method, options)
     return replace(
         found,
         budget_price=found.budget_price * unit,
@@ -179,17 +161,27 @@ def run_channel(
     :param progress: called with a line of text at every step
     :param work: what may be done, no limit if None
     """
-    # Rows add up to one, so that taking a constant from a row's costs changes nothing else.
+    # Rows add up to one, so that taking a constant from a row's costs changes nothing else; and
+    # costs are to be of order one, whatever the prior and the units.
     least = program.cost.min(axis=1, keepdims=True)
-    lifted = replace(program, cost=program.cost - least)
+    cost = program.cost - least
+    unit = float(cost.max()) or 1.0
+    lifted = replace(program, cost=cost / unit, caps=program.caps / unit, cap=program.cap / unit)
     options = {"tolerance": tolerance, "progress": progress, "work": work}
     found: ChannelSolution
     for penalty in _PENALTIES:
         found = _first("channel", lifted, method, {**options, "penalty": penalty})
-        if found.excess <= _RAISED * max(program.cap, 1e-300):
+        if found.excess * unit <= _RAISED * max(program.cap, 1e-300):
             break
     base = float(least.sum())
-    return replace(found, primal=found.primal + base, dual=found.dual + base)
+    return replace(
+        found,
+        budget_price=found.budget_price * unit,
+        slack_price=found.slack_price * unit,
+        primal=found.primal * unit + base,
+        dual=found.dual * unit + base,
+        excess=found.excess * unit,
+    )
 
 
 def run_pair(program: PairProgram, *, outward_only: bool, gap: float) -> PairSolution:
@@ -221,10 +213,11 @@ def _first(kind: str, program: Any, method: str, options: dict[str, Any]) -> Any
         failure = None
         module, _, name = solver.place.partition(":")
         function = getattr(import_module(f"{__name__}.{module}"), name)
+        known = signature(function).parameters
         try:
             # Matrices are small: one thread is faster than several.
             with _threads().limit(limits=1, user_api="blas"):
-                found = function(program, **{name: options[name] for name in solver.takes})
+                found = function(program, **{k: v for k, v in options.items() if k in known})
         except SolverError as error:
             failure = error
             continue

@@ -20,9 +20,7 @@ class BlockBand:
 
     def __init__(self, matrix: Floats, size: int, reach: int) -> None:
         """Factor, window by window."""
-        self.windows: list[tuple[int, int, int]] = []
-        self.own: list[Floats] = []
-        self.below: list[Floats] = []
+        self.windows: list[tuple[int, int, int, Floats, Floats]] = []
         count = len(matrix)
         wide = count if (reach + 1) * size >= count else size
         for low in range(0, count, wide):
@@ -33,19 +31,16 @@ class BlockBand:
                 factor, matrix[high:end, low:high].T, lower=True, check_finite=False
             )
             matrix[high:end, high:end] -= panel.T @ panel
-            self.windows.append((low, high, end))
-            self.own.append(factor)
-            self.below.append(panel)
+            self.windows.append((low, high, end, factor, panel))
 
     def solve(self, right: Floats) -> Floats:
         """Solve for one or more right-hand sides."""
         out = np.array(right, dtype=float)
-        parts = list(zip(self.windows, self.own, self.below, strict=True))
-        for (low, high, end), factor, panel in parts:
+        for low, high, end, factor, panel in self.windows:
             found = solve_triangular(factor, out[low:high], lower=True, check_finite=False)
             out[low:high] = found
             out[high:end] -= panel.T @ found
-        for (low, high, end), factor, panel in reversed(parts):
+        for low, high, end, factor, panel in reversed(self.windows):
             rest = out[low:high] - panel @ out[high:end]
             out[low:high] = solve_triangular(
                 factor, rest, lower=True, trans="T", check_finite=False

@@ -31,85 +31,58 @@ _LEAST_UNIT = 1e-7
 class _Model:
     """The programme in HiGHS: columns are weights, the raise of the caps, then slacks."""
 
-    def __init__(self, program: ChannelProgram, penalty: float, work: Work | None) -> None:
-        self.program, self.work = program, work
+    def __init__(self, program: ChannelProgram, penalty: float) -> None:
+        self.program = program
         self.inputs, self.outputs = program.cost.shape
         self.n = self.inputs * self.outputs
-        self.unit = float(program.cost.max()) or 1.0
-        self.elastic = 1 if len(program.caps) else 0
         self.highs = quiet_highs()
-        self.growth = program.growth
         self.scale = np.sqrt(program.growth)
-        if program.delta > 0:
-            self.scale = np.maximum(1.0, self.scale * np.sqrt(max(program.delta, _LEAST_UNIT)))
-        self.gentle = program.growth <= _STEEP
         self.slack_unit = max(program.delta, _LEAST_UNIT)
-        self.columns = self.rows = 0
-        self._add_columns(np.append(program.cost.ravel() / self.unit, [penalty] * self.elastic))
+        if program.delta > 0:
+            self.scale = np.maximum(1.0, self.scale * np.sqrt(self.slack_unit))
+        self.gentle = program.growth <= _STEEP
+        add_columns(self.highs, program.cost.ravel())
         mass = sparse.kron(sparse.eye_array(self.inputs), np.ones((1, self.outputs)), format="csr")
-        self._add_rows(mass, np.ones(self.inputs), np.ones(self.inputs))
-        self.cap_row = self.rows
-        if self.elastic:
-            flat = program.caps.reshape(len(program.caps), self.n) / self.unit
+        add_rows(self.highs, mass, 1.0, 1.0)
+        if len(program.caps):
+            add_columns(self.highs, np.array([penalty]))
+            flat = program.caps.reshape(len(program.caps), self.n)
             matrix = sparse.csr_array(np.column_stack([flat, -np.ones(len(flat))]))
-            self._add_rows(
-                matrix, np.full(len(flat), -np.inf), np.full(len(flat), program.cap / self.unit)
-            )
-        y = np.arange(self.outputs)
-        self.at_first = program.first[:, None] * self.outputs + y
-        across = np.where(program.flips[:, None], y[::-1], y)
-        self.at_second = program.second[:, None] * self.outputs + across
+            add_rows(self.highs, matrix, -np.inf, program.cap)
+        self.at_first, self.at_second = program.places
         self.term_row = np.full(self.at_first.shape, -1)
         self.budget_row = np.full(len(program.first), -1)
-
-    def _add_columns(self, cost: Floats) -> None:
-        add_columns(self.highs, cost)
-        self.columns += len(cost)
-
-    def _add_rows(self, matrix: sparse.csr_array, low: Floats, high: Floats) -> None:
-        add_rows(self.highs, matrix, low, high)
-        self.rows += matrix.shape[0]
 
     def add_pairs(self, which: Indices) -> None:
         """Slacks s >= P(y|x) - growth P(y|x') and the row that bounds their sum by delta."""
         if not len(which):
             return
-        unit = self.slack_unit
         count = len(which) * self.outputs
-        slack = self.columns + np.arange(count)
-        self._add_columns(np.zeros(count))
-        first, second = self.at_first[which].ravel(), self.at_second[which].ravel()
-        growth = self.program.grown[which].ravel()
-        at = np.arange(count)
-        scale = np.repeat(self.scale[which], self.outputs)
-        data = np.concatenate([np.full(count, unit) / scale, -1 / scale, growth / scale])
-        entries = (data, (np.tile(at, 3), np.concatenate([slack, first, second])))
-        matrix = sparse.csr_array(entries, shape=(count, self.columns))
-        self.term_row[which] = (self.rows + at).reshape(len(which), -1)
-        self._add_rows(matrix, np.zeros(count), np.full(count, np.inf))
-        pair = np.repeat(np.arange(len(which)), self.outputs)
-        sums = sparse.csr_array((np.ones(count), (pair, slack)), shape=(len(which), self.columns))
-        self.budget_row[which] = self.rows + np.arange(len(which))
-        most = np.full(len(which), self.program.delta / unit)
-        self._add_rows(sums, np.full(len(which), -np.inf), most)
+        slack = self.highs.getNumCol() + np.arange(count)
+        add_columns(self.highs, np.zeros(count))
+        pair = np.repeat(which, self.outputs)
+        self.add_terms(pair, np.tile(np.arange(self.outputs), len(which)), slack)
+        at = np.arange(len(which))
+        self.budget_row[which] = self.highs.getNumRow() + at
+        sums = (np.ones(count), (np.repeat(at, self.outputs), slack))
+        matrix = sparse.csr_array(sums, shape=(len(which), self.highs.getNumCol()))
+        add_rows(self.highs, matrix, -np.inf, self.program.delta / self.slack_unit)
 
-    def add_terms(self, pair: Indices, y: Indices) -> None:
-        """Rows growth P(y|x') - P(y|x) >= 0."""
-        count, at = len(pair), np.arange(len(pair))
-        growth = self.growth[pair]
+    def add_terms(self, pair: Indices, y: Indices, slack: Indices | None = None) -> None:
+        """Rows growth P(y|x') - P(y|x) >= 0, with the columns of their slacks if there are any."""
         scale = self.scale[pair]
-        data = np.concatenate([-1 / scale, growth / scale])
-        places = np.concatenate([self.at_first[pair, y], self.at_second[pair, y]])
-        matrix = sparse.csr_array((data, (np.tile(at, 2), places)), shape=(count, self.columns))
-        self.term_row[pair, y] = self.rows + at
-        self._add_rows(matrix, np.zeros(count), np.full(count, np.inf))
-
-    def solve(self) -> tuple[Floats, float, Floats, float]:
-        """Weights, raise of the caps, row prices, value; raises unless it is optimal."""
-        values, prices, value = optimum(self.highs, self.work)
-        raised = float(values[self.n]) if self.elastic else 0.0
-        weights = values[: self.n].reshape(self.inputs, self.outputs)
-        return weights, raised, prices, value
+        parts = [
+            (self.at_first[pair, y], -1 / scale),
+            (self.at_second[pair, y], self.program.grown[pair, y] / scale),
+        ]
+        if slack is not None:
+            parts.append((slack, self.slack_unit / scale))
+        columns, data = (np.concatenate(part) for part in zip(*parts, strict=True))
+        at = np.arange(len(pair))
+        self.term_row[pair, y] = self.highs.getNumRow() + at
+        entries = (data, (np.tile(at, len(parts)), columns))
+        matrix = sparse.csr_array(entries, shape=(len(pair), self.highs.getNumCol()))
+        add_rows(self.highs, matrix, 0.0, np.inf)
 
 
 def solve_highs(
@@ -126,18 +99,38 @@ def solve_highs(
     :param progress: called with a line of text at every round
     :param work: what may be done, no limit if None
     """
-    model = _Model(program, penalty, work)
+    model = _Model(program, penalty)
     pure = program.delta == 0
     if not pure and len(program.first) <= _FEW:
         model.add_pairs(np.flatnonzero(model.gentle))
-    for rounds in range(1, _ROUNDS + 1):
-        weights, raised, prices, value = model.solve()
+    for number in range(1, _ROUNDS + 1):
+        values, prices, value = optimum(model.highs, work)
+        weights = values[: model.n].reshape(program.cost.shape)
         violated = _add_pure(model, weights) if pure else _add_worst(model, weights)
         if not violated:
-            return _solution(model, weights, raised, prices, value, rounds)
+            break
         if progress is not None:
-            progress(f"round {rounds}: {violated} constraints added")
-    raise SolverError(f"constraints were still violated after {_ROUNDS} rounds")
+            progress(f"round {number}: {violated} constraints added")
+    else:
+        raise SolverError(f"constraints were still violated after {_ROUNDS} rounds")
+    has = model.term_row >= 0
+    slack = np.where(has, np.maximum(prices[model.term_row], 0.0) / model.scale[:, None], 0.0)
+    budget = np.zeros(len(program.first))
+    if program.delta > 0:
+        priced = model.budget_row >= 0
+        budget[priced] = np.maximum(-prices[model.budget_row[priced]], 0.0) / model.slack_unit
+        slack = np.minimum(slack, budget[:, None])
+    caps = -prices[model.inputs : model.inputs + len(program.caps)]
+    return ChannelSolution(
+        weights=np.maximum(weights, 0.0),
+        budget_price=budget,
+        slack_price=slack,
+        cap_price=np.maximum(caps, 0.0),
+        primal=float((program.cost * weights).sum()),
+        dual=value,
+        excess=float(values[model.n]) if len(program.caps) else 0.0,
+        status="optimal",
+    )
 
 
 def _add_worst(model: _Model, weights: Floats) -> int:
@@ -158,28 +151,3 @@ def _add_pure(model: _Model, weights: Floats) -> int:
     if len(order):
         model.add_terms(pair[order], y[order])
     return len(order)
-
-
-def _solution(
-    model: _Model, weights: Floats, raised: float, prices: Floats, value: float, rounds: int
-) -> ChannelSolution:
-    program, unit = model.program, model.unit
-    has = model.term_row >= 0
-    slack = np.where(has, np.maximum(prices[model.term_row], 0.0) / model.scale[:, None], 0.0)
-    budget = np.zeros(len(program.first))
-    if program.delta > 0:
-        priced = model.budget_row >= 0
-        budget[priced] = np.maximum(-prices[model.budget_row[priced]], 0.0) / model.slack_unit
-        slack = np.minimum(slack, budget[:, None])
-    caps = -prices[model.cap_row : model.cap_row + len(program.caps)]
-    return ChannelSolution(
-        weights=np.maximum(weights, 0.0),
-        budget_price=budget * unit,
-        slack_price=slack * unit,
-        cap_price=np.maximum(caps, 0.0),
-        primal=float((program.cost * weights).sum()),
-        dual=value * unit,
-        excess=raised * unit,
-        status="optimal",
-        iterations=rounds,
-    )

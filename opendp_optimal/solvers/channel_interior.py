@@ -10,8 +10,6 @@ there always is a start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
 
@@ -27,37 +25,52 @@ _BUDGET_PART = 0.3
 """What all budgets together are worth at the start, as a part of the loss there."""
 
 
-@dataclass
-class ChannelIterate(Iterate):
-    """A primal-dual pair of rows, slacks, budgets and caps; theta are prices of the rows' sums."""
+class Rows:
+    """Weights of a programme, row after row, and the raise of its caps if there are any."""
 
-    PAIRS = (("p", "z"), ("s", "zs"), ("t", "y"), ("u", "price"), ("v", "mu"))
-
-    p: Floats  # weights, row after row, and the raise of the caps if there are any
-    s: Floats
-    t: Floats
-    u: Floats
-    v: Floats
-    z: Floats
-    zs: Floats
-    y: Floats
-    price: Floats
-    mu: Floats
-    theta: Floats
-
-
-class _Newton:
-    """Operators of one programme, and its Newton systems."""
-
-    def __init__(self, program: ChannelProgram, penalty: float) -> None:
+    def __init__(self, program: ChannelProgram, penalty: float = 0.0) -> None:
+        """Caps are raised at a penalty."""
         self.program = program
         self.rows, self.outputs = program.cost.shape
         self.n = self.rows * self.outputs
-        self.pairs = len(program.first)
         self.elastic = 1 if len(program.caps) else 0
-        self.caps = program.caps.reshape(len(program.caps), self.n)
-        self.caps = np.concatenate([self.caps, -np.ones((len(self.caps), self.elastic))], axis=1)
         self.cost = np.append(program.cost.ravel(), [penalty] * self.elastic)
+
+    def masses(self, p: Floats) -> Floats:
+        """Sums of the rows."""
+        return np.asarray(p[: self.n].reshape(self.rows, self.outputs).sum(axis=1))
+
+    def spread(self, theta: Floats) -> Floats:
+        """The price of each weight's row."""
+        return np.append(np.repeat(theta, self.outputs), [0.0] * self.elastic)
+
+    def value(self, x: Iterate) -> float:
+        """The expected loss, with what raising the caps costs."""
+        return float(self.cost @ x.primal[0])
+
+    def leaning(self, least: float) -> Floats:
+        """Rows that lean to where costs are small, within what the least growth allows.
+
+        :param least: its logarithm
+        """
+        cost = self.program.cost
+        shape = cost - cost.min(axis=1, keepdims=True)
+        shape = shape / max(float(shape.max()), 1e-300)
+        return np.asarray(np.exp(-0.4 * min(least, 8.0) * shape))
+
+
+class _Newton(Rows):
+    """Operators of one programme, and its Newton systems.
+
+    Primal parts: weights, slacks, these minus their terms, what is left of budgets and of caps.
+    Dual ones: reduced costs of the first two, then prices.
+    """
+
+    def __init__(self, program: ChannelProgram, penalty: float) -> None:
+        super().__init__(program, penalty)
+        self.pairs = len(program.first)
+        flat = program.caps.reshape(len(program.caps), self.n)
+        self.caps = np.concatenate([flat, -np.ones((len(flat), self.elastic))], axis=1)
         # How many rows pairs reach; caps join all rows.
         self.reach = int(np.abs(program.first - program.second).max(initial=0))
         if self.elastic or 3 * self.reach >= self.rows:
@@ -74,24 +87,17 @@ class _Newton:
         key = low * self.rows + high
         order = np.argsort(key, kind="stable")
         blocks, start, count = np.unique(key[order], return_index=True, return_counts=True)
-        width = int(count.max(initial=1))
-        slots = np.full((len(blocks), width), pairs)  # `pairs` is an empty slot
-        for j in range(width):
-            has = count > j
-            slots[has, j] = order[start[has] + j]
+        slots = np.full((len(blocks), int(count.max(initial=1))), pairs)  # `pairs` is empty
+        place = np.arange(len(order)) - np.repeat(start, count)
+        slots[np.repeat(np.arange(len(blocks)), count), place] = order
         turned = np.append(turned, False)
         # Vectors of first sides are numbered 0..pairs, those of second sides after them.
         self.low_side = slots + np.where(turned[slots], pairs + 1, 0)
         self.high_side = slots + np.where(turned[slots], 0, pairs + 1)
         self.low_row, self.high_row = blocks // self.rows, blocks % self.rows
-        self.own = self.low_row == self.high_row
         sides = np.concatenate([program.first, [-1], program.second, [-1]])
         self.sides = [np.flatnonzero(sides == x) for x in range(self.rows)]
-        y = np.arange(self.outputs)
-        at_first = program.first[:, None] * self.outputs + y
-        across = np.where(program.flips[:, None], y[::-1], y)
-        at_second = program.second[:, None] * self.outputs + across
-        self.at_first, self.at_second = at_first, at_second
+        at_first, at_second = self.at_first, self.at_second = program.places
         lower = np.maximum(at_first, at_second) * (self.n + self.elastic)
         self.cross = (lower + np.minimum(at_first, at_second)).ravel()
         # A point that is its own mirror image sees its cross term on the diagonal, twice.
@@ -106,20 +112,16 @@ class _Newton:
         out = first - np.bincount(self.at_second.ravel(), grown, self.n)
         return np.append(out, [0.0] * self.elastic)
 
-    def masses(self, p: Floats) -> Floats:
-        return np.asarray(p[: self.n].reshape(self.rows, self.outputs).sum(axis=1))
-
-    def spread(self, theta: Floats) -> Floats:
-        return np.append(np.repeat(theta, self.outputs), [0.0] * self.elastic)
-
-    def factor(self, x: ChannelIterate) -> None:
+    def factor(self, x: Iterate) -> None:
         """Assemble and factor the Newton matrix at an iterate."""
+        p, s, t, u, v = x.primal
+        z, zs, y, price, mu = x.dual
         growth = self.program.grown
-        self.alpha, self.beta = x.zs / x.s, x.y / x.t
+        self.alpha, self.beta = zs / s, y / t
         self.w = 1 / (self.alpha + self.beta)
         self.h = self.alpha * self.beta * self.w
         self.kappa = self.beta * self.w
-        self.rho = self.w.sum(axis=1) + x.u / x.price
+        self.rho = self.w.sum(axis=1) + u / price
         size = self.n + self.elastic
         matrix = np.zeros((size, size))
         root = self.kappa / np.sqrt(self.rho)[:, None]
@@ -128,19 +130,19 @@ class _Newton:
         empty = np.zeros((1, self.outputs))
         sides = np.concatenate([root, empty, growth * across, empty])
         blocks = -np.matmul(sides[self.low_side].transpose(0, 2, 1), sides[self.high_side])
-        y = self.outputs
+        wide = self.outputs
         for a, b, block in zip(self.low_row.tolist(), self.high_row.tolist(), blocks, strict=True):
             turned = block.T + block if a == b else block.T
-            matrix[b * y : (b + 1) * y, a * y : (a + 1) * y] += turned
+            matrix[b * wide : (b + 1) * wide, a * wide : (a + 1) * wide] += turned
         for a, which in enumerate(self.sides):
             own = sides[which]
-            matrix[a * y : (a + 1) * y, a * y : (a + 1) * y] += own.T @ own
+            matrix[a * wide : (a + 1) * wide, a * wide : (a + 1) * wide] += own.T @ own
         flat = matrix.reshape(-1)
         np.add.at(flat, self.cross, (-growth * self.h * self.twice).ravel())
         diagonal = np.bincount(self.at_first.ravel(), self.h.ravel(), self.n)
         diagonal += np.bincount(self.at_second.ravel(), (growth**2 * self.h).ravel(), self.n)
-        flat[:: size + 1] += np.append(diagonal, [0.0] * self.elastic) + x.z / x.p
-        self.rate = x.mu / x.v
+        flat[:: size + 1] += np.append(diagonal, [0.0] * self.elastic) + z / p
+        self.rate = mu / v
         if self.elastic:
             matrix += (self.caps.T * self.rate) @ self.caps
         self.scale = 1 / np.sqrt(flat[:: size + 1])
@@ -148,8 +150,7 @@ class _Newton:
         flat[:: size + 1] *= 1 + 1e-13
         self.band = BlockBand(matrix, self.outputs, self.reach)
         mass = np.zeros((size, self.rows))
-        for a in range(self.rows):
-            mass[a * y : (a + 1) * y, a] = 1.0
+        mass[: self.n] = np.repeat(np.eye(self.rows), wide, axis=0)
         self.through = self.solve(mass)
         self.schur = cholesky(mass.T @ self.through, lower=True, check_finite=False)
 
@@ -166,21 +167,19 @@ class _Newton:
         scale = self.scale if right.ndim == 1 else self.scale[:, None]
         return self.band.solve(right * scale) * scale
 
-    def value(self, x: ChannelIterate) -> float:
-        """The expected loss, with what raising the caps costs."""
-        return float(self.cost @ x.p)
-
-    def direction(self, x: ChannelIterate, target: tuple[Floats, ...]) -> ChannelIterate:
+    def direction(self, x: Iterate, target: tuple[Floats, ...]) -> Iterate:
         """The Newton step that changes the complementarity products by ``target``."""
+        p, s, t, _, v = x.primal
+        *_, price, mu = x.dual
         rp, rs, rt, ru, rv = target
-        push_s, push_t = rs / x.s, rt / x.t
+        push_s, push_t = rs / s, rt / t
         e = (self.alpha * push_t - self.beta * push_s) * self.w
         lift = self.w * (push_s + push_t)
-        base = (lift.sum(axis=1) + ru / x.price) / self.rho
-        short = self.program.cap - self.caps @ x.p - x.v
-        f = rp / x.p - self.transpose(e + self.kappa * base[:, None])
-        f -= self.caps.T @ (rv / x.v - self.rate * short)
-        missing = 1 - self.masses(x.p)
+        base = (lift.sum(axis=1) + ru / price) / self.rho
+        short = self.program.cap - self.caps @ p - v
+        f = rp / p - self.transpose(e + self.kappa * base[:, None])
+        f -= self.caps.T @ (rv / v - self.rate * short)
+        missing = 1 - self.masses(p)
         plain = self.solve(f)
         dtheta = cho_solve((self.schur, True), missing - self.masses(plain), check_finite=False)
         dp = plain + self.through @ dtheta
@@ -189,30 +188,19 @@ class _Newton:
         dy = self.h * g + self.kappa * dprice[:, None] + e
         ds = lift - self.w * dprice[:, None] + self.kappa * g
         dv = short - self.caps @ dp
-        dmu = (rv - x.mu * dv) / x.v
-        return ChannelIterate(
-            p=dp,
-            s=ds,
-            t=ds - g,
-            u=-ds.sum(axis=1),
-            v=dv,
-            z=self.transpose(dy) + self.caps.T @ dmu - self.spread(dtheta),
-            zs=dprice[:, None] - dy,
-            y=dy,
-            price=dprice,
-            mu=dmu,
-            theta=dtheta,
+        dmu = (rv - mu * dv) / v
+        dz = self.transpose(dy) + self.caps.T @ dmu - self.spread(dtheta)
+        return Iterate(
+            (dp, ds, ds - g, -ds.sum(axis=1), dv),
+            (dz, dprice[:, None] - dy, dy, dprice, dmu),
+            dtheta,
         )
 
 
-def _start(newton: _Newton) -> ChannelIterate:
+def _start(newton: _Newton) -> Iterate:
     """Rows that lean half as far as they may: strictly private, whatever the pairs."""
     program = newton.program
-    least = np.log(program.growth).min(initial=1.0)
-    # The cost says which outputs a row prefers; its range is brought within what privacy allows.
-    shape = program.cost - program.cost.min(axis=1, keepdims=True)
-    shape = shape / max(float(shape.max()), 1e-300)
-    p = np.exp(-0.4 * min(float(least), 8.0) * shape)
+    p = newton.leaning(float(np.log(program.growth).min(initial=1.0)))
     p *= np.where(program.shared > 0, 1.0, 1e-2 * program.delta)
     p /= p.sum(axis=1, keepdims=True)
     steady = p.mean(axis=0)
@@ -244,18 +232,10 @@ def _start(newton: _Newton) -> ChannelIterate:
     reduced = newton.cost + newton.transpose(y) + newton.caps.T @ mu
     theta = reduced[: newton.n].reshape(newton.rows, -1).min(axis=1)
     theta -= float(program.cost.max()) / 4
-    return ChannelIterate(
-        p=weights,
-        s=s,
-        t=np.maximum(-g, 0.0) + margin,
-        u=program.delta - s.sum(axis=1),
-        v=v,
-        z=reduced - newton.spread(theta),
-        zs=price[:, None] - y,
-        y=y,
-        price=price,
-        mu=mu,
-        theta=theta,
+    return Iterate(
+        (weights, s, np.maximum(-g, 0.0) + margin, program.delta - s.sum(axis=1), v),
+        (reduced - newton.spread(theta), price[:, None] - y, y, price, mu),
+        theta,
     )
 
 
@@ -269,30 +249,24 @@ def solve_interior(
 ) -> ChannelSolution:
     """Solve to a relative duality gap; every iterate is feasible but for the raise of the caps.
 
-    :param program: what to solve; delta must be positive
+    :param program: what to solve, its costs of order one; delta must be positive
     :param tolerance: relative duality gap at which to stop
     :param penalty: what raising all caps by one unit costs
     :param progress: called with a line of text at every step
     :param work: what may be done, no limit if None
     """
-    if program.delta <= 0:
-        raise SolverError("the interior-point method needs a positive delta")
-    # Costs of order one a row, whatever the prior and the units.
-    unit = float(program.cost.max()) or 1.0
-    scaled = replace(
-        program, cost=program.cost / unit, caps=program.caps / unit, cap=program.cap / unit
-    )
-    newton = _Newton(scaled, penalty)
-    x, status, iterations = follow(newton, _start(newton), tolerance, PACE, progress, work)
-    dual = float(x.theta.sum() - scaled.delta * x.price.sum() - scaled.cap * x.mu.sum())
+    newton = _Newton(program, penalty)
+    x, status = follow(newton, _start(newton), tolerance, PACE, progress, work)
+    weights = x.primal[0][: newton.n]
+    _, _, slack, price, caps = x.dual
+    dual = float(x.theta.sum() - program.delta * price.sum() - program.cap * caps.sum())
     return ChannelSolution(
-        weights=x.p[: newton.n].reshape(newton.rows, newton.outputs),
-        budget_price=x.price * unit,
-        slack_price=x.y * unit,
-        cap_price=x.mu,
-        primal=float(scaled.cost.ravel() @ x.p[: newton.n]) * unit,
-        dual=dual * unit,
-        excess=float(x.p[-1]) * unit if newton.elastic else 0.0,
+        weights=weights.reshape(program.cost.shape),
+        budget_price=price,
+        slack_price=slack,
+        cap_price=caps,
+        primal=float(program.cost.ravel() @ weights),
+        dual=dual,
+        excess=float(x.primal[0][-1]) if newton.elastic else 0.0,
         status=status,
-        iterations=iterations,
     )

@@ -8,26 +8,27 @@ at no cost. So their Cholesky factors are computed without a subtraction, which 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
 
 from opendp_optimal.arrays import Floats, Progress
 from opendp_optimal.model.channel import ChannelProgram, ChannelSolution
 from opendp_optimal.model.work import Work, step_seconds
-from opendp_optimal.solvers.channel_interior import PACE, ChannelIterate
-from opendp_optimal.solvers.interior import follow
+from opendp_optimal.solvers.channel_interior import PACE, Rows
+from opendp_optimal.solvers.interior import Iterate, follow
+
+_TOLERANCE = 1e-9
+"""The relative duality gap at which to stop."""
 
 
-class _Newton:
-    """Operators of one programme, and its Newton systems; arrays have a row for each input."""
+class _Newton(Rows):
+    """Operators of one programme, and its Newton systems; arrays have a row for each input.
+
+    Primal parts: weights, and minus the terms. Dual ones: reduced costs, and prices of the terms.
+    """
 
     def __init__(self, program: ChannelProgram) -> None:
-        self.program = program
-        self.cost = program.cost.ravel()
-        self.rows, self.outputs = program.cost.shape
-        self.n = self.rows * self.outputs
+        super().__init__(program)
         self.seconds = step_seconds(3 * self.n, 20 * self.rows * self.n + self.rows**3)
         # The pair from each input to the next, and back; the last number is for none.
         none = len(program.first)
@@ -39,9 +40,6 @@ class _Newton:
         self.grow_up, self.grow_down = growth[self.up], growth[self.down]
         self.round_trip = np.expm1(np.log(self.grow_up) + np.log(self.grow_down))
 
-    def apply(self, p: Floats) -> Floats:
-        return self.program.terms(p.reshape(self.rows, self.outputs))
-
     def transpose(self, y: Floats) -> Floats:
         padded = np.concatenate([y, np.zeros((1, self.outputs))])
         up, down = padded[self.up], padded[self.down]
@@ -50,18 +48,13 @@ class _Newton:
         out[1:] += down - self.grow_up * up
         return out.ravel()
 
-    def masses(self, p: Floats) -> Floats:
-        return np.asarray(p.reshape(self.rows, self.outputs).sum(axis=1))
-
-    def spread(self, theta: Floats) -> Floats:
-        return np.repeat(theta, self.outputs)
-
-    def factor(self, x: ChannelIterate) -> None:
+    def factor(self, x: Iterate) -> None:
         """Factor the blocks at an iterate: ``diagonal`` and, negative, ``across`` of each."""
-        self.h = x.y / x.t
+        (p, t), (z, y) = x.primal, x.dual
+        self.h = y / t
         padded = np.concatenate([self.h, np.zeros((1, self.outputs))])
         up, down = padded[self.up], padded[self.down]
-        own = (x.z / x.p).reshape(self.rows, self.outputs)
+        own = (z / p).reshape(self.rows, self.outputs)
         here, there = up + self.grow_down**2 * down, self.grow_up**2 * up + down
         both = up * down * self.round_trip**2
         joined = self.grow_up * up + self.grow_down * down
@@ -104,16 +97,12 @@ class _Newton:
     def _prices_of_sums(self, lack: Floats) -> Floats:
         return np.asarray(cho_solve((self.schur, True), lack, check_finite=False))
 
-    def value(self, x: ChannelIterate) -> float:
-        """The expected loss."""
-        return float(self.cost @ x.p)
-
-    def direction(self, x: ChannelIterate, target: tuple[Floats, ...]) -> ChannelIterate:
+    def direction(self, x: Iterate, target: tuple[Floats, ...]) -> Iterate:
         """The Newton step that changes the complementarity products by ``target``."""
-        rp, rs, rt, ru, rv = target
-        push = rt / x.t
-        force = rp / x.p - self.transpose(push)
-        missing = 1 - self.masses(x.p)
+        (p, t), (rp, rt) = x.primal, target
+        push = rt / t
+        force = rp / p - self.transpose(push)
+        missing = 1 - self.masses(p)
         dtheta = self._prices_of_sums(missing - self.masses(self.solve(force)[0]))
         dp, terms = self.solve(force + self.spread(dtheta))
         # Sums of rows lose digits that the terms do not: what they lack is added twice more.
@@ -123,50 +112,39 @@ class _Newton:
             dtheta, dp, terms = dtheta + more, dp + parts[0], terms + parts[1]
         dy = push + self.h * terms
         dz = self.transpose(dy) - self.spread(dtheta)
-        return ChannelIterate(dp, rs, -terms, ru, rv, dz, rs, dy, ru, rv, dtheta)
+        return Iterate((dp, -terms), (dz, dy), dtheta)
 
 
 def solve_line(
-    program: ChannelProgram,
-    *,
-    tolerance: float = 1e-9,
-    progress: Progress | None = None,
-    work: Work | None = None,
+    program: ChannelProgram, *, progress: Progress | None = None, work: Work | None = None
 ) -> ChannelSolution:
-    """Solve to a relative duality gap.
+    """Solve until hardly any duality gap is left.
 
-    :param program: what to solve, on a line
-    :param tolerance: relative duality gap at which to stop
+    :param program: what to solve, on a line, its costs of order one
     :param progress: called with a line of text at every step
     :param work: what may be done, no limit if None
     """
-    unit = float(program.cost.max()) or 1.0
-    newton = _Newton(replace(program, cost=program.cost / unit))
-    x, status, iterations = follow(newton, _start(newton), tolerance, PACE, progress, work)
+    newton = _Newton(program)
+    x, status = follow(newton, _start(newton), _TOLERANCE, PACE, progress, work)
     return ChannelSolution(
-        weights=x.p.reshape(newton.rows, newton.outputs),
+        weights=x.primal[0].reshape(program.cost.shape),
         budget_price=np.zeros(len(program.first)),
-        slack_price=x.y * unit,
-        cap_price=x.mu,
-        primal=newton.value(x) * unit,
-        dual=float(x.theta.sum()) * unit,
+        slack_price=x.dual[1],
+        cap_price=np.zeros(0),
+        primal=newton.value(x),
+        dual=float(x.theta.sum()),
         excess=0.0,
         status=status,
-        iterations=iterations,
     )
 
 
-def _start(newton: _Newton) -> ChannelIterate:
+def _start(newton: _Newton) -> Iterate:
     """Rows that lean half as far as they may, and prices that make all products alike."""
     program = newton.program
-    least = float(np.log(program.growth).min())
-    shape = program.cost - program.cost.min(axis=1, keepdims=True)
-    shape = shape / max(float(shape.max()), 1e-300)
-    p = np.exp(-0.4 * min(least, 8.0) * shape)
+    p = newton.leaning(float(np.log(program.growth).min()))
     p /= p.sum(axis=1, keepdims=True)
     t = -program.terms(p)
     y = 0.1 * float((program.cost * p).sum()) / t.size / t
     reduced = newton.cost + newton.transpose(y)
     theta = reduced.reshape(newton.rows, -1).min(axis=1) - float(program.cost.max()) / 4
-    z, none = reduced - newton.spread(theta), np.zeros(0)
-    return ChannelIterate(p.ravel(), none, t, none, none, z, none, y, none, none, theta)
+    return Iterate((p.ravel(), t), (reduced - newton.spread(theta), y), theta)

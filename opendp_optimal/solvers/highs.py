@@ -49,12 +49,15 @@ def add_columns(highs: highspy.Highs, cost: Floats) -> None:
     checked(status, "add columns")
 
 
-def add_rows(highs: highspy.Highs, matrix: sparse.csr_array, low: Floats, high: Floats) -> None:
+def add_rows(
+    highs: highspy.Highs, matrix: sparse.csr_array, low: Floats | float, high: Floats | float
+) -> None:
     """Add rows with these bounds, converted once."""
+    count = matrix.shape[0]
     status = highs.addRows(
-        matrix.shape[0],
-        low,
-        high,
+        count,
+        np.full(count, low),
+        np.full(count, high),
         matrix.nnz,
         matrix.indptr.astype(np.int32),
         matrix.indices.astype(np.int32),
@@ -63,9 +66,16 @@ def add_rows(highs: highspy.Highs, matrix: sparse.csr_array, low: Floats, high: 
     checked(status, "add rows")
 
 
-def size(highs: highspy.Highs) -> int:
-    """Rows, columns and coefficients of a programme."""
-    return int(highs.getNumRow() + highs.getNumCol() + highs.getNumNz())
+def add_row(
+    highs: highspy.Highs,
+    coefficients: Floats,
+    high: float,
+    low: float = -highspy.kHighsInf,
+    least: float = SMALLEST,
+) -> None:
+    """Add one row, without coefficients that are too small."""
+    index = np.flatnonzero(np.abs(coefficients) > least).astype(np.int32)
+    checked(highs.addRow(low, high, len(index), index, coefficients[index]), "add a row")
 
 
 def run_within(highs: highspy.Highs, work: Work | None) -> highspy.HighsStatus:
@@ -75,7 +85,7 @@ def run_within(highs: highspy.Highs, work: Work | None) -> highspy.HighsStatus:
     """
     if work is None:
         return highs.run()
-    entries = size(highs)
+    entries = int(highs.getNumRow() + highs.getNumCol() + highs.getNumNz())
     most = simplex_iterations(entries, work.left)
     limited = highs.setOptionValue("simplex_iteration_limit", max(1, most))
     checked(limited, "limit its work")
@@ -101,12 +111,45 @@ def optimum(highs: highspy.Highs, work: Work | None = None) -> tuple[Floats, Flo
     return np.asarray(solution.col_value), np.asarray(solution.row_dual), value
 
 
-def weight_scale(program: LatticeProgram, least: float) -> Floats:
-    """The expected size of each weight, so that what HiGHS sees is of order one.
+class LatticeModel:
+    """A lattice programme with its mass row alone; columns are weights, and the atom."""
 
-    :param least: a floor, relative to the largest weight
-    """
-    centre = 0 if program.folded else program.radius
-    distance = np.abs(np.arange(program.points) - centre)
-    decay = np.maximum(np.exp(-program.epsilon * distance / program.cells), least)
-    return np.asarray(decay / (program.multiplicity @ decay))
+    def __init__(self, program: LatticeProgram, least: float, work: Work | None) -> None:
+        """Weights are in units of their expected sizes, at least so much of the largest."""
+        self.program, self.work = program, work
+        self.pairs = program.pairs(outward_only=False)
+        self.growth = float(np.exp(program.epsilon))
+        centre = 0 if program.folded else program.radius
+        distance = np.abs(np.arange(program.points) - centre)
+        decay = np.maximum(np.exp(-program.epsilon * distance / program.cells), least)
+        self.unit: Floats = decay / (program.multiplicity @ decay)
+        self.atom = np.ones(len(program.atom_cost))
+        self.highs = quiet_highs()
+        cost = program.variable_cost * self.unit
+        add_columns(self.highs, np.concatenate([cost, program.atom_cost]))
+        add_row(self.highs, self.weighed(program.multiplicity), 1.0, low=1.0)
+
+    def weighed(self, row: Floats) -> Floats:
+        """The coefficients of a row in which the atom counts in full."""
+        return np.concatenate([row * self.unit, self.atom])
+
+    def solve(self) -> tuple[Floats, float, Floats, float]:
+        """Weights, atom, row prices and value; raises unless HiGHS calls it optimal."""
+        values, prices, value = optimum(self.highs, self.work)
+        n = self.program.points
+        return values[:n] * self.unit, float(values[n : n + len(self.atom)].sum()), prices, value
+
+    def terms(self, p: Floats) -> Floats:
+        """The terms p_first - e^epsilon p_second."""
+        padded = np.append(p, 0.0)
+        return np.asarray(padded[self.pairs.first] - self.growth * padded[self.pairs.second])
+
+    def used(self, terms: Floats) -> Floats:
+        """What terms use of each shift's budget."""
+        rows = np.bincount(self.pairs.row, np.maximum(terms, 0.0), len(self.program.shifts))
+        return np.asarray(rows, dtype=float)
+
+    def no_prices(self) -> tuple[Floats, Floats]:
+        """Prices of budgets and terms, all 0."""
+        shifts, inner = len(self.program.shifts), self.program.radius - self.program.pad
+        return np.zeros(shifts), np.zeros((shifts, 2 * inner + 1))

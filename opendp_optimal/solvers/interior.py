@@ -13,8 +13,8 @@ the total mass. A step costs O(points * cells^2).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import ClassVar, Protocol, Self, TypeVar
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import (
@@ -46,43 +46,32 @@ _BEYOND = 0.3
 class Iterate:
     """A primal-dual pair: parts that stay positive, two by two, and the prices of equations."""
 
-    PAIRS: ClassVar[tuple[tuple[str, str], ...]]
-    """Names of each primal part and of its dual one."""
+    primal: tuple[Floats, ...]
+    dual: tuple[Floats, ...]
+    theta: Floats
 
-    def primal(self) -> tuple[Floats, ...]:
-        """Primal parts, in the order of :meth:`dual`."""
-        return tuple(getattr(self, name) for name, _ in self.PAIRS)
-
-    def dual(self) -> tuple[Floats, ...]:
-        """Dual parts, in the order of :meth:`primal`."""
-        return tuple(getattr(self, name) for _, name in self.PAIRS)
-
-    def moved(self, step: Self, along_primal: float, along_dual: float) -> Self:
+    def moved(self, step: Iterate, along_primal: float, along_dual: float) -> Iterate:
         """Some way along a step."""
-        primal = {name for name, _ in self.PAIRS}
-        out = {}
-        for f in fields(self):
-            along = along_primal if f.name in primal else along_dual
-            out[f.name] = getattr(self, f.name) + along * getattr(step, f.name)
-        return type(self)(**out)
+        return Iterate(
+            tuple(a + along_primal * d for a, d in zip(self.primal, step.primal, strict=True)),
+            tuple(a + along_dual * d for a, d in zip(self.dual, step.dual, strict=True)),
+            self.theta + along_dual * step.theta,
+        )
 
 
-X = TypeVar("X", bound=Iterate)
-
-
-class NewtonSystem(Protocol[X]):
+class NewtonSystem(Protocol):
     """What the loop needs of a programme."""
 
     seconds: float
     """Work of a step."""
 
-    def factor(self, x: X) -> None:
+    def factor(self, x: Iterate) -> None:
         """Factor the Newton matrix at an iterate."""
 
-    def direction(self, x: X, target: tuple[Floats, ...]) -> X:
+    def direction(self, x: Iterate, target: tuple[Floats, ...]) -> Iterate:
         """The Newton step that changes the complementarity products by ``target``."""
 
-    def value(self, x: X) -> float:
+    def value(self, x: Iterate) -> float:
         """The primal value."""
 
 
@@ -117,7 +106,9 @@ def _reach(parts: tuple[Floats, ...], steps: tuple[Floats, ...]) -> float:
     return min(1.0, 1 / worst) if worst > 0 else 1.0
 
 
-def _direction(newton: NewtonSystem[X], x: X, target: tuple[Floats, ...], careful: bool) -> X:
+def _direction(
+    newton: NewtonSystem, x: Iterate, target: tuple[Floats, ...], careful: bool
+) -> Iterate:
     """The Newton step; a careful one is solved a second time, for what the first one misses.
 
     Near the end some parts have huge weights in the Newton matrix, and rounding spoils the step.
@@ -125,50 +116,50 @@ def _direction(newton: NewtonSystem[X], x: X, target: tuple[Floats, ...], carefu
     step = newton.direction(x, target)
     if not careful:
         return step
-    parts = zip(target, x.primal(), x.dual(), step.primal(), step.dual(), strict=True)
+    parts = zip(target, x.primal, x.dual, step.primal, step.dual, strict=True)
     missing = tuple(wanted - a * db - b * da for wanted, a, b, da, db in parts)
     return step.moved(newton.direction(x, missing), 1.0, 1.0)
 
 
-def _step(newton: NewtonSystem[X], x: X, pace: Pace, careful: bool) -> X:
+def _step(newton: NewtonSystem, x: Iterate, pace: Pace, careful: bool) -> Iterate:
     """One step of the method."""
-    primal, dual = x.primal(), x.dual()
+    primal, dual = x.primal, x.dual
     products = _dot(primal, dual)
     mean = products / sum(part.size for part in primal)
     newton.factor(x)
     guess = _direction(newton, x, tuple(-a * b for a, b in zip(primal, dual, strict=True)), careful)
-    along_p, along_d = _reach(primal, guess.primal()), _reach(dual, guess.dual())
+    along_p, along_d = _reach(primal, guess.primal), _reach(dual, guess.dual)
     ahead = x.moved(guess, along_p, along_d)
-    centring = (_dot(ahead.primal(), ahead.dual()) / products) ** 3
+    centring = (_dot(ahead.primal, ahead.dual) / products) ** 3
     aim = max(centring, pace.centring) * mean
     trust = along_p * along_d  # the corrector is only as good as the step it looks along
     corrected = tuple(
         aim - a * b - trust * da * db
-        for a, b, da, db in zip(primal, dual, guess.primal(), guess.dual(), strict=True)
+        for a, b, da, db in zip(primal, dual, guess.primal, guess.dual, strict=True)
     )
     step = _direction(newton, x, corrected, careful)
-    along_p, along_d = _reach(primal, step.primal()), _reach(dual, step.dual())
+    along_p, along_d = _reach(primal, step.primal), _reach(dual, step.dual)
     # Look a little beyond the step and pull outlying products back towards the mean.
     ahead = x.moved(step, min(1.0, along_p + _BEYOND), min(1.0, along_d + _BEYOND))
     pulled = []
-    for old, a, b in zip(corrected, ahead.primal(), ahead.dual(), strict=True):
+    for old, a, b in zip(corrected, ahead.primal, ahead.dual, strict=True):
         change = np.clip(a * b, _LOW * aim, _HIGH * aim) - a * b
         pulled.append(old + np.maximum(change, -_HIGH * aim))
     other = _direction(newton, x, tuple(pulled), careful)
-    other_p, other_d = _reach(primal, other.primal()), _reach(dual, other.dual())
+    other_p, other_d = _reach(primal, other.primal), _reach(dual, other.dual)
     if other_p + other_d > along_p + along_d:
         step, along_p, along_d = other, other_p, other_d
     return x.moved(step, pace.to_boundary * along_p, pace.to_boundary * along_d)
 
 
 def follow(
-    newton: NewtonSystem[X],
-    x: X,
+    newton: NewtonSystem,
+    x: Iterate,
     tolerance: float,
     pace: Pace,
     progress: Progress | None = None,
     work: Work | None = None,
-) -> tuple[X, str, int]:
+) -> tuple[Iterate, str]:
     """Take steps from a start until the gap is closed, or cannot be.
 
     :param newton: the programme and its Newton systems
@@ -177,51 +168,37 @@ def follow(
     :param pace: how boldly to go
     :param progress: called with a line of text at every step
     :param work: what may be done, no limit if None
-    :returns: the last iterate, a status ("optimal", "stalled", "breakdown" or "limit") and the
-        number of steps
+    :returns: the last iterate, and a status: "optimal", "stalled", "breakdown" or "limit"
     """
-    spent = [0.0]
+    left, spent = work.left if work else np.inf, 0.0
+    best, stalled, careful = np.inf, 0, False
     try:
-        return _follow(newton, x, tolerance, pace, progress, work.left if work else np.inf, spent)
+        for iteration in range(pace.limit):
+            relative = _dot(x.primal, x.dual) / max(abs(newton.value(x)), 1e-300)
+            if relative < tolerance:
+                return x, "optimal"
+            stalled = 0 if relative < pace.progress * best else stalled + 1
+            best = min(best, relative)
+            careful = careful or (pace.again and stalled > 1 and relative < _END)
+            if stalled > pace.patience:
+                return x, "stalled"
+            if left - spent < newton.seconds:
+                return x, "limit"
+            spent += newton.seconds * (_CAREFUL if careful else 1.0)
+            if progress is not None:
+                progress(f"step {iteration}: gap {relative:.1e}")
+            try:
+                with np.errstate(all="ignore"):
+                    following = _step(newton, x, pace, careful)
+            except (LinAlgError, ValueError):
+                return x, "breakdown"
+            if not all(bool(np.all(part > 0)) for part in following.primal + following.dual):
+                return x, "breakdown"
+            x = following
+        return x, "limit"
     finally:
         if work is not None:
-            work.spend(spent[0])
-
-
-def _follow(
-    newton: NewtonSystem[X],
-    x: X,
-    tolerance: float,
-    pace: Pace,
-    progress: Progress | None,
-    left: float,
-    spent: list[float],
-) -> tuple[X, str, int]:
-    """The same; the work that was done is noted in ``spent``, as it goes."""
-    best, stalled, careful = np.inf, 0, False
-    for iteration in range(pace.limit):
-        relative = _dot(x.primal(), x.dual()) / max(abs(newton.value(x)), 1e-300)
-        if relative < tolerance:
-            return x, "optimal", iteration
-        stalled = 0 if relative < pace.progress * best else stalled + 1
-        best = min(best, relative)
-        careful = careful or (pace.again and stalled > 1 and relative < _END)
-        if stalled > pace.patience:
-            return x, "stalled", iteration
-        if left - spent[0] < newton.seconds:
-            return x, "limit", iteration
-        spent[0] += newton.seconds * (_CAREFUL if careful else 1.0)
-        if progress is not None:
-            progress(f"step {iteration}: gap {relative:.1e}")
-        try:
-            with np.errstate(all="ignore"):
-                following = _step(newton, x, pace, careful)
-        except (LinAlgError, ValueError):
-            return x, "breakdown", iteration
-        if not all(bool(np.all(part > 0)) for part in following.primal() + following.dual()):
-            return x, "breakdown", iteration
-        x = following
-    return x, "limit", pace.limit
+            work.spend(spent)
 
 
 _PACE = Pace(to_boundary=0.995, centring=0.0, limit=160, patience=25, progress=0.98, again=True)
@@ -229,58 +206,33 @@ _BUDGET_PART = 0.3
 """What all budgets together are worth at the start, as a part of the loss there."""
 
 
-@dataclass
-class LatticeIterate(Iterate):
-    """A strictly feasible primal-dual pair."""
-
-    PAIRS = (("p", "zp"), ("a", "za"), ("s", "zs"), ("t", "y"), ("u", "price"), ("d", "nu"))
-
-    p: Floats  # weights
-    a: Floats  # atom and other columns
-    s: Floats  # slack of each term
-    t: Floats  # s minus its term
-    u: Floats  # slack of each budget
-    d: Floats  # slack of each order row
-    zp: Floats
-    za: Floats
-    zs: Floats
-    y: Floats  # of t
-    price: Floats  # of u
-    nu: Floats  # of d
-    theta: float
-
-
 class _Newton:
-    """Operators of one programme, and its Newton systems."""
+    """Operators of one programme, and its Newton systems.
+
+    Primal parts: weights, the atom, slacks of the terms, these minus their terms, what is left of
+    each budget and of each order row. Dual ones: reduced costs of the first three, then prices.
+    """
 
     def __init__(self, program: Budgeted) -> None:
         self.program = program
         self.pairs = program.pairs
         self.n = len(program.mass)
-        self.terms = len(self.pairs.first)
         self.shifts = program.rows
         self.growth = float(np.exp(program.epsilon))
         self.mass = program.mass
         self.order = program.order
         self.tail = program.tail
         self.budgets = self.shifts + len(self.tail)
-        self.columns = program.columns
-        self.caps = np.concatenate(
-            [
-                np.full(self.shifts, program.delta),
-                np.full(len(self.tail), program.tail_budget),
-            ]
-        )
+        # An atom, if there is one, counts in full in every budget.
+        self.use = np.ones((len(program.atom_cost), self.budgets))
+        self.caps = np.repeat([program.delta, program.tail_budget], [self.shifts, len(self.tail)])
         self.row_starts = np.searchsorted(self.pairs.row, np.arange(self.shifts))
-        inside = self.pairs.second < self.n
-        low = np.minimum(self.pairs.first, self.pairs.second)[inside]
-        gap = np.abs(self.pairs.first - self.pairs.second)[inside]
-        self.inside = inside
-        order_width = 0
-        if self.order.shape[0]:
-            product = (self.order.T @ self.order).tocoo()
-            order_width = int(np.abs(product.row - product.col).max())
-        self.width = max(int(gap.max(initial=0)), order_width)
+        self.inside = self.pairs.second < self.n
+        low = np.minimum(self.pairs.first, self.pairs.second)[self.inside]
+        gap = np.abs(self.pairs.first - self.pairs.second)[self.inside]
+        product = (self.order.T @ self.order).tocoo()
+        order_width = np.abs(product.row - product.col).max(initial=0)
+        self.width = int(max(gap.max(initial=0), order_width))
         # Blocked dense algebra wins over the banded one when the band is a good part of the whole.
         self.dense = self.n**2 < 8 * self.width * self.budgets
         width, rows = (self.n if self.dense else self.width), self.budgets
@@ -307,6 +259,10 @@ class _Newton:
         """Sums over the terms of each shift (they lie together)."""
         return np.asarray(np.add.reduceat(values, self.row_starts))
 
+    def by_budget(self, values: Floats) -> Floats:
+        """The same for each budget: no term is in those of the tails."""
+        return np.concatenate([self.by_row(values), np.zeros(len(self.tail))])
+
     def spread(self, price: Floats) -> Floats:
         """The price of each term's shift."""
         return np.asarray(price[self.pairs.row])
@@ -315,10 +271,12 @@ class _Newton:
         """What the weights use of each budget."""
         return np.concatenate([self.by_row(s), self.tail @ p])
 
-    def factor(self, x: LatticeIterate) -> None:
+    def factor(self, x: Iterate) -> None:
         """Prepare the Newton matrix at an iterate."""
         n = self.n
-        self.alpha, self.beta = x.zs / x.s, x.y / x.t
+        p, a, s, t, u, d = x.primal
+        zp, za, zs, y, price, nu = x.dual
+        self.alpha, self.beta = zs / s, y / t
         self.v = 1 / (self.alpha + self.beta)
         self.h = self.alpha * self.beta * self.v
         self.kappa = self.beta * self.v
@@ -326,9 +284,9 @@ class _Newton:
             self.band_index, self.band_scale * self.h[self.inside], (self.width + 1) * n
         ).reshape(self.width + 1, n)
         second = np.bincount(self.pairs.second, self.h, n + 1)[:n]
-        band[0] += np.bincount(self.pairs.first, self.h, n) + self.growth**2 * second + x.zp / x.p
-        if len(x.d):
-            product = (self.order.T * (x.nu / x.d)) @ self.order
+        band[0] += np.bincount(self.pairs.first, self.h, n) + self.growth**2 * second + zp / p
+        if len(d):
+            product = (self.order.T * (nu / d)) @ self.order
             for offset in range(min(self.width, 4) + 1):
                 band[offset, : n - offset] += product.diagonal(-offset)
         self.scale = 1 / np.sqrt(band[0])
@@ -346,20 +304,17 @@ class _Newton:
         second = np.bincount(self.second_index, self.kappa, self.shifts * (n + 1))
         coupling = first - self.growth * second.reshape(-1, n + 1)[:, :n]
         self.coupling = np.concatenate([coupling, self.tail])
-        k, extra = self.budgets, len(self.columns.mass)
-        size = k + extra + 1
-        border = np.column_stack([self.coupling.T, self.mass])
-        self.through = self.solve_band(border)
-        schur = np.zeros((size, size))
+        k = self.budgets
+        self.through = self.solve_band(np.column_stack([self.coupling.T, self.mass]))
+        schur = np.zeros((k + len(a) + 1, k + len(a) + 1))
         schur[:k, :k] = -self.coupling @ self.through[:, :k]
-        free = np.concatenate([self.by_row(self.v), np.zeros(len(self.tail))])
-        schur[np.arange(k), np.arange(k)] -= x.u / x.price + free
+        schur[np.arange(k), np.arange(k)] -= u / price + self.by_budget(self.v)
         schur[:k, -1] = self.coupling @ self.through[:, k]
-        schur[:k, k:-1] = self.columns.use
-        schur[k:-1, :k] = self.columns.use.T
-        schur[np.arange(k, k + extra), np.arange(k, k + extra)] = x.za / x.a
-        schur[k:-1, -1] = -self.columns.mass
-        schur[-1, k:-1] = self.columns.mass
+        schur[:k, k:-1] = self.use.T
+        schur[k:-1, :k] = self.use
+        schur[k:-1, k:-1] = np.diag(za / a)
+        schur[k:-1, -1] = -1.0
+        schur[-1, k:-1] = 1.0
         schur[-1, :k] = -(self.mass @ self.through[:, :k])
         schur[-1, -1] = self.mass @ self.through[:, k]
         lu, pivots, singular = dgetrf(schur)
@@ -375,63 +330,54 @@ class _Newton:
             backwards((self.cholesky, True), right * scale, check_finite=False) * scale
         )
 
-    def value(self, x: LatticeIterate) -> float:
+    def value(self, x: Iterate) -> float:
         """The expected loss."""
-        return float(self.program.cost @ x.p + self.columns.cost @ x.a)
+        p, a = x.primal[:2]
+        return float(self.program.cost @ p + self.program.atom_cost @ a)
 
-    def direction(self, x: LatticeIterate, target: tuple[Floats, ...]) -> LatticeIterate:
+    def direction(self, x: Iterate, target: tuple[Floats, ...]) -> Iterate:
         """The Newton step towards complementarity products ``target`` (as changes)."""
+        p, a, s, t, _, d = x.primal
+        *_, price, nu = x.dual
         rp, ra, rs, rt, ru, rd = target
-        push_s, push_t = rs / x.s, rt / x.t
+        push_s, push_t = rs / s, rt / t
         e = (self.alpha * push_t - self.beta * push_s) * self.v
         lift = self.v * (push_s + push_t)
-        f_p = rp / x.p - self.transpose(e)
-        if len(x.d):
-            f_p += self.order.T @ (rd / x.d)
-        f_u = ru / x.price + np.concatenate([self.by_row(lift), np.zeros(len(self.tail))])
-        missing = 1 - self.mass @ x.p - self.columns.mass @ x.a
+        f_p = rp / p - self.transpose(e)
+        if len(d):
+            f_p += self.order.T @ (rd / d)
+        f_u = ru / price + self.by_budget(lift)
+        missing = 1 - self.mass @ p - a.sum()
         base = self.solve_band(f_p)
-        right = np.concatenate(
-            [-f_u - self.coupling @ base, ra / x.a, [missing - self.mass @ base]]
-        )
+        right = np.concatenate([-f_u - self.coupling @ base, ra / a, [missing - self.mass @ base]])
         k = self.budgets
         solution = lu_solve(self.schur, right, check_finite=False)
-        dprice, da, dtheta = solution[:k], solution[k:-1], float(solution[-1])
+        dprice, da, dtheta = solution[:k], solution[k:-1], solution[-1]
         dp = base - self.through[:, :k] @ dprice + self.through[:, k] * dtheta
         g = self.apply(dp)
         row_price = self.spread(dprice[: self.shifts])
         dy = self.h * g + self.kappa * row_price + e
         ds = lift - self.v * row_price + self.kappa * g
-        dd = self.order @ dp if len(x.d) else x.d
-        dnu = (rd - x.nu * dd) / x.d if len(x.d) else x.d
         dzp = self.transpose(dy) - self.mass * dtheta + self.tail.T @ dprice[self.shifts :]
-        if len(x.d):
-            dzp = dzp - self.order.T @ dnu
-        return LatticeIterate(
-            p=dp,
-            a=da,
-            s=ds,
-            t=ds - g,
-            u=-self.columns.use @ da - self.used(dp, ds),
-            d=dd,
-            zp=dzp,
-            za=self.columns.use.T @ dprice - dtheta * self.columns.mass,
-            zs=row_price - dy,
-            y=dy,
-            price=dprice,
-            nu=dnu,
-            theta=dtheta,
+        dd = dnu = d
+        if len(d):
+            dd = self.order @ dp
+            dnu = (rd - nu * dd) / d
+            dzp -= self.order.T @ dnu
+        return Iterate(
+            (dp, da, ds, ds - g, -da.sum() - self.used(dp, ds), dd),
+            (dzp, self.use @ dprice - dtheta, row_price - dy, dy, dprice, dnu),
+            dtheta,
         )
 
 
 def _start_weights(newton: _Newton, a: Floats) -> Floats:
     """Weights with every budget strictly unused: a decaying law, the steepest one if need be."""
-    starts = newton.program.starts
-    best: tuple[float, Floats] = (np.inf, starts[0])
-    for shape in starts:
+    best: tuple[float, Floats] = (np.inf, a)
+    for shape in newton.program.starts:
         p = np.exp(shape)
-        p *= (1 - newton.columns.mass @ a) / (newton.mass @ p)
-        use = newton.used(p, np.maximum(newton.apply(p), 0)) + newton.columns.use @ a
+        p *= (1 - a.sum()) / (newton.mass @ p)
+        use = newton.used(p, np.maximum(newton.apply(p), 0)) + a.sum()
         worst = float((use / newton.caps).max())
         if worst < 0.9:
             return np.asarray(p)
@@ -441,9 +387,9 @@ def _start_weights(newton: _Newton, a: Floats) -> Floats:
     raise SolverError("no weights on this support leave a budget unused")
 
 
-def _start(newton: _Newton) -> LatticeIterate:
-    program, columns = newton.program, newton.columns
-    a = np.full(len(columns.mass), float(newton.caps.min()) / 10)
+def _start(newton: _Newton) -> Iterate:
+    program = newton.program
+    a = np.full(len(program.atom_cost), float(newton.caps.min()) / 10)
     try:
         p = _start_weights(newton, a)
     except SolverError:
@@ -451,13 +397,13 @@ def _start(newton: _Newton) -> LatticeIterate:
         p = _start_weights(newton, a)
     g = newton.apply(p)
     excess = np.maximum(g, 0)
-    used = newton.columns.use @ a + newton.used(p, excess)
+    used = a.sum() + newton.used(p, excess)
     share = p[newton.pairs.first]
     share = share / newton.spread(newton.by_row(share))
     margin = newton.spread((newton.caps - used)[: newton.shifts]) / 2 * share
     s = excess + margin
     per_row = max(1.0, 1 / program.epsilon) / (newton.shifts * np.expm1(program.epsilon))
-    y = np.full(newton.terms, per_row / 2)
+    y = np.full(len(g), per_row / 2)
     # Budgets are worth about as much as the loss: with a small delta, that is a high price.
     worth = _BUDGET_PART * float(program.cost @ p) / newton.budgets
     price = np.maximum(per_row, worth / newton.caps)
@@ -465,32 +411,22 @@ def _start(newton: _Newton) -> LatticeIterate:
     nu = np.full(len(d), 1e-3 * float(np.abs(program.cost).max()) / newton.n)
     reduced = program.cost + newton.transpose(y) + newton.tail.T @ price[newton.shifts :]
     reduced = reduced - newton.order.T @ nu
-    beside = columns.cost + columns.use.T @ price
-    theta = min(
-        float((reduced / newton.mass).min()), float((beside / columns.mass).min(initial=np.inf))
-    )
-    theta -= 1
-    return LatticeIterate(
-        p=p,
-        a=a,
-        s=s,
-        t=np.maximum(-g, 0) + margin,
-        u=newton.caps - columns.use @ a - newton.used(p, s),
-        d=d,
-        zp=reduced - theta * newton.mass,
-        za=beside - theta * columns.mass,
-        zs=newton.spread(price[: newton.shifts]) - y,
-        y=y,
-        price=price,
-        nu=nu,
-        theta=theta,
+    beside = program.atom_cost + newton.use @ price
+    theta = np.minimum((reduced / newton.mass).min(), beside.min(initial=np.inf)) - 1
+    left = newton.caps - a.sum() - newton.used(p, s)
+    prices = newton.spread(price[: newton.shifts]) - y
+    return Iterate(
+        (p, a, s, np.maximum(-g, 0) + margin, left, d),
+        (reduced - theta * newton.mass, beside - theta, prices, y, price, nu),
+        theta,
     )
 
 
 def solve_budgeted(
     program: Budgeted, tolerance: float, work: Work | None = None
-) -> tuple[LatticeIterate, float, float, str, int]:
-    """The last iterate, its primal and dual value, a status and the number of steps."""
+) -> tuple[Iterate, float, float, str]:
+    """The last iterate, its primal and dual value, and a status."""
     newton = _Newton(program)
-    x, status, iterations = follow(newton, _start(newton), tolerance, _PACE, work=work)
-    return x, newton.value(x), x.theta - float(newton.caps @ x.price), status, iterations
+    x, status = follow(newton, _start(newton), tolerance, _PACE, work=work)
+    dual = float(x.theta - newton.caps @ x.dual[4])
+    return x, newton.value(x), dual, status

@@ -24,20 +24,21 @@ def solve_interior(
     :param work: what may be done, no limit if None
     """
     seen = program.budgeted(outward_only)
-    x, primal, dual, status, iterations = solve_budgeted(seen, tolerance, work)
+    x, primal, dual, status = solve_budgeted(seen, tolerance, work)
+    weights, atom, *_ = x.primal
+    *_, terms, price, order = x.dual
     rows = len(program.shifts)
     slack_price = np.zeros((rows, 2 * (program.radius - program.pad) + 1))
-    slack_price[seen.pairs.row, seen.pairs.place - program.pad] = x.y
+    slack_price[seen.pairs.row, seen.pairs.place - program.pad] = terms
     return LatticeSolution(
-        weights=program.unfold(x.p),
-        atom=float(x.a[0]) if program.atom_cost is not None else 0.0,
+        weights=program.unfold(weights),
+        atom=float(atom.sum()),
         shifts=program.shifts,
-        budget_price=x.price[:rows],
+        budget_price=price[:rows],
         slack_price=slack_price,
-        order_price=x.nu,
-        tail_price=x.price[rows:],
+        order_price=order,
+        tail_price=price[rows:],
         primal=primal,
         dual=dual,
         status=status,
-        iterations=iterations,
     )

@@ -21,15 +21,13 @@ def solve_pairs(
     :param outward_only: leave out terms that cannot bind for noise that falls outwards
     """
     seen = program.budgeted(outward_only)
-    x, primal, dual, status, _ = solve_budgeted(seen, tolerance)
+    x, _, dual, _ = solve_budgeted(seen, tolerance)
+    *_, terms, price, _ = x.dual
     slack = np.zeros((len(program.moves), program.places))
-    slack[seen.pairs.row, seen.pairs.place] = x.y
+    slack[seen.pairs.row, seen.pairs.place] = terms
     return PairSolution(
-        weights=x.p.reshape(program.cost.shape),
-        moves=program.moves,
-        budget_price=x.price,
+        weights=x.primal[0].reshape(program.cost.shape),
+        budget_price=price,
         slack_price=slack,
-        primal=primal,
         dual=dual,
-        status=status,
     )

@@ -18,7 +18,7 @@ from opendp_optimal.arrays import Booleans, Floats, Integers
 from opendp_optimal.errors import SolverError
 from opendp_optimal.model.noise import LatticeProgram, LatticeSolution
 from opendp_optimal.model.work import Work
-from opendp_optimal.solvers.highs import add_columns, checked, quiet_highs, run_within
+from opendp_optimal.solvers.highs import add_columns, add_row, checked, quiet_highs, run_within
 
 _DROP: Final = 1e-12  # coefficients that HiGHS would ignore with a warning
 _IDLE: Final = 0.1  # slack in units of delta; eager purging is fastest
@@ -60,7 +60,7 @@ class Programme:
         index = np.arange(blocks)
         self.column = np.minimum(index, blocks - 1 - index) if fold else index
         middle = (padded[:-1] + padded[1:]) / (2.0 * cells)
-        scale = np.zeros(int(self.column[-1 if not fold else blocks // 2]) + 1)
+        scale = np.zeros(int(self.column.max()) + 1)
         # The optimum decays like this until its last unit holds about delta; in these units all
         # variables are of order one.
         decay = np.maximum(np.exp(-epsilon * np.abs(middle)), max(0.1 * delta, 1e-7))
@@ -68,27 +68,19 @@ class Programme:
         self.scale = scale / scale.sum()
         self.rows = np.zeros((64, self.base))  # coefficients of cuts on base cells, over delta
         self.events: list[tuple[int, Booleans]] = []  # the shift and the event of each cut
-        self.cuts = self.rounds = 0
+        self.rounds = 0
         self.value = -math.inf
         self.solved = self.infeasible = self.stalled = False
         self.largest = math.inf
         self.purged_at = -math.inf
         self.weights = np.zeros(blocks)
         self.multipliers = np.zeros(0)
-        self._highs = self._start()
-
-    def _start(self) -> highspy.Highs:
-        highs = quiet_highs(solver="simplex", small_matrix_value=_DROP)
-        add_columns(highs, self._to_columns(self.costs))
-        total = self._to_columns(np.ones(len(self.widths)))
-        index = np.arange(len(total), dtype=np.int32)
-        checked(highs.addRow(1.0, 1.0, len(total), index, total), "add the mass row")
-        return highs
+        self._highs = quiet_highs(solver="simplex", small_matrix_value=_DROP)
+        add_columns(self._highs, self._to_columns(self.costs))
+        add_row(self._highs, self._to_columns(np.ones(blocks)), 1.0, low=1.0, least=_DROP)
 
     def _to_columns(self, per_block: Floats) -> Floats:
-        totals = np.zeros(len(self.scale))
-        np.add.at(totals, self.column, per_block)
-        return np.asarray(totals * self.scale)
+        return np.asarray(np.bincount(self.column, per_block) * self.scale)
 
     def advance(
         self,
@@ -104,15 +96,15 @@ class Programme:
         if not self._solve(seconds, work):
             return False
         if work is not None:
-            work.spend(_CELL * self.base * (len(self.shifts) + self.cuts))
+            work.spend(_CELL * self.base * (len(self.shifts) + len(self.events)))
         self.rounds += 1
         if not self.infeasible:
             if self.rounds % _PURGE_EVERY == 0:
                 self._purge()
-            before = self.cuts
+            before = len(self.events)
             self._separate(limit, tolerance)
             # Where the rows just added were all there already, rounding lets no progress happen.
-            new, old = self.rows[before : self.cuts], self.rows[:before]
+            new, old = self.rows[before : len(self.events)], self.rows[:before]
             again = [bool((old == row).all(axis=1).any()) for row in new]
             self.stalled = not self.solved and bool(before) and all(again)
         return True
@@ -162,23 +154,21 @@ class Programme:
     def _add(self, shift: int, event: Booleans) -> None:
         inside = event.astype(np.float64)
         # The mass that lands in the event after the shift comes from the event moved back.
-        row = (inside - self.growth * _moved(inside, -shift)) / self.delta
-        if self.cuts == len(self.rows):
+        back = np.pad(inside, self.cells)[self.cells + shift :][: self.base]
+        row = (inside - self.growth * back) / self.delta
+        if len(self.events) == len(self.rows):
             self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
-        self.rows[self.cuts] = row
+        self.rows[len(self.events)] = row
         self.events.append((shift, event))
-        self.cuts += 1
         coefficients = self._to_columns(np.add.reduceat(row, self.starts) / self.widths)
-        index = np.flatnonzero(np.abs(coefficients) > _DROP).astype(np.int32)
-        status = self._highs.addRow(-highspy.kHighsInf, 1.0, len(index), index, coefficients[index])
-        checked(status, "add a row")
+        add_row(self._highs, coefficients, 1.0, least=_DROP)
 
     def _purge(self) -> None:
         """Drop idle rows, which halves the time; the authors' own programme does so too.
 
         Only when the value has risen since the last time, so that rows cannot come and go for ever.
         """
-        if self.value <= self.purged_at or self.infeasible:
+        if self.value <= self.purged_at:
             return
         self.purged_at = self.value
         slack = 1.0 - np.asarray(self._highs.getSolution().row_value)[1:]
@@ -189,20 +179,9 @@ class Programme:
         checked(status, "delete rows")
         kept = np.delete(self.rows[: len(slack)], idle, axis=0)
         self.rows[: len(kept)] = kept
-        self.cuts = len(kept)
         dropped = set(idle.tolist())
         self.events = [event for n, event in enumerate(self.events) if n not in dropped]
         self.multipliers = np.delete(self.multipliers, idle)
-
-
-def _moved(values: Floats, shift: int) -> Floats:
-    """Return w with w[i] = values[i - shift], zero from outside."""
-    moved = np.zeros_like(values)
-    if shift >= 0:
-        moved[shift:] = values[: len(values) - shift]
-    else:
-        moved[:shift] = values[-shift:]
-    return moved
 
 
 def _worst_shifts(edges: Integers, cells: int, *, one_sided: bool) -> Integers:
@@ -251,5 +230,4 @@ def solve_lattice(program: LatticeProgram, *, work: Work | None = None) -> Latti
         primal=method.value,
         dual=method.value,
         status="optimal" if method.solved else "stalled",
-        iterations=method.rounds,
     )

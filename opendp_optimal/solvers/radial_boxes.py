@@ -17,8 +17,6 @@ from scipy.optimize import minimize
 
 from opendp_optimal.arrays import Floats
 
-__all__ = ["best_halves"]
-
 _SMOOTH = 0.05
 """Below this epsilon the best boxes are those of this epsilon, longer by the ratio."""
 _ROUNDS = 200

@@ -24,8 +24,6 @@ from scipy.special import betainc, betaincinv
 
 from opendp_optimal.arrays import Booleans, Floats
 
-__all__ = ["Event", "radial_prices"]
-
 _KNOTS, _CORNERED = 300, 900
 """About so many knots in all: without and with a further event, which has corners."""
 _LEAST, _MOST = 4, 96

@@ -22,12 +22,9 @@ from functools import cached_property
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from scipy.optimize import linprog
-from scipy.special import betainc, gammaln
 
 from opendp_optimal.arrays import Booleans, Floats
-from opendp_optimal.solvers.radial_smooth import Course
-
-__all__ = ["ratio_prices"]
+from opendp_optimal.solvers.radial_smooth import Course, beyond, top_density
 
 _KNOTS, _INNER = 60, 8
 """Knots of R, and those of them that are far in."""
@@ -70,7 +67,7 @@ def ratio_prices(
     :param turns: how many values the curve has
     """
     event = _Event(size, epsilon, delta, upper, c, k, turns)
-    if not event.ends:
+    if not (event.first_price > 0 and event.end > 1):
         return None
     curve, price, most = np.zeros(turns), event.first_price, _FIRST
     best = event.proven(curve, price)
@@ -132,14 +129,9 @@ class _Event:
         """The least y at which the event may end, or 0."""
         y = np.exp(np.arange(0.0, 3.0, 0.005))
         wanted = 1 + self.first_price * self.delta + 0.1
-        cost = self.first_price * math.exp(2 * self.epsilon) * self._beyond(self._steps(y)[0])
+        cost = self.first_price * math.exp(2 * self.epsilon) * beyond(self.size, self._steps(y)[0])
         ended = cost <= _SPENT * (y * y - wanted)
         return float(y[np.argmax(ended)]) if ended.any() else 0.0
-
-    @property
-    def ends(self) -> bool:
-        """Whether there is such an event."""
-        return self.first_price > 0 and self.end > 1
 
     @cached_property
     def places(self) -> Floats:
@@ -209,7 +201,7 @@ class _Event:
         course = self.course(curve, price)
         along = _Along(self, course, price)
         t = self._steps(self.turns)[0]
-        steep = np.maximum(t * self._density(t) / np.maximum(self._beyond(t), 1e-300), 1.0)
+        steep = np.maximum(t * self._density(t) / np.maximum(beyond(self.size, t), 1e-300), 1.0)
         change = (along.changes() @ (course.slopes[1:, None] * self.bends[0])) / steep
         value = along.value
         near = value < value.min() + _BOUND
@@ -228,21 +220,15 @@ class _Event:
         hoped = -float(found.fun) - price * self.delta
         return curve + moved[: self.count] / steep, price * (1 + float(moved[self.count])), hoped
 
-    def _beyond(self, t: Floats) -> Floats:
-        """The chance that a coordinate of a point of the unit sphere is above t."""
-        chance = 0.5 * betainc((self.size - 1) / 2, 0.5, np.clip(1 - t * t, 0.0, 1.0))
-        return np.asarray(np.where(t < 0, 1 - chance, chance))
-
     def _density(self, t: Floats) -> Floats:
         half = (self.size - 1) / 2
-        top = math.exp(float(gammaln(half + 0.5) - gammaln(half))) / math.sqrt(math.pi)
-        return np.asarray(top * np.clip(1 - t * t, 0.0, 1.0) ** (half - 1))
+        return np.asarray(top_density(self.size) * np.clip(1 - t * t, 0.0, 1.0) ** (half - 1))
 
     def _told(self, r: Floats, out: Floats) -> Floats:
-        return self._beyond(np.clip(out - (1 - out * out) / (2 * r), -1.0, 1.0))
+        return beyond(self.size, np.clip(out - (1 - out * out) / (2 * r), -1.0, 1.0))
 
     def _untold(self, r: Floats, into: Floats) -> Floats:
-        return self._beyond(np.clip(into + (1 - into * into) / (2 * r), -1.0, 1.0))
+        return beyond(self.size, np.clip(into + (1 - into * into) / (2 * r), -1.0, 1.0))
 
 
 class _Along:

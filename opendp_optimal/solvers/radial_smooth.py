@@ -26,8 +26,6 @@ from scipy.special import betainc, gammaln
 
 from opendp_optimal.arrays import Booleans, Floats
 
-__all__ = ["Course", "smooth_prices"]
-
 _ROUGH, _STEPS = 150, 500
 """In which the equation is followed: to find a price, and in the end."""
 _STEEP = 4.0
@@ -51,6 +49,18 @@ class Course(NamedTuple):
     places: Floats
     radii: Floats
     slopes: Floats
+
+
+def top_density(size: int) -> float:
+    """The density at 0 of a coordinate of a point of the unit sphere."""
+    half = (size - 1) / 2
+    return math.exp(float(gammaln(half + 0.5) - gammaln(half))) / math.sqrt(math.pi)
+
+
+def beyond(size: int, t: Floats) -> Floats:
+    """The chance that a coordinate of a point of the unit sphere is above t."""
+    chance = 0.5 * betainc((size - 1) / 2, 0.5, np.clip(1 - t * t, 0.0, 1.0))
+    return np.asarray(np.where(t < 0, 1 - chance, chance))
 
 
 def smooth_prices(size: int, epsilon: float, delta: float, upper: float) -> Course:
@@ -102,12 +112,6 @@ class _Equation:
         return math.exp(self.epsilon / 2) * math.cosh(self.epsilon / 2)
 
     @property
-    def _top(self) -> float:
-        """The density of u at 0."""
-        half = (self.size - 1) / 2
-        return math.exp(float(gammaln(half + 0.5) - gammaln(half))) / math.sqrt(math.pi)
-
-    @property
     def _rate(self) -> float:
         return 2 * math.tanh(self.epsilon / 2) * self.reach
 
@@ -132,26 +136,18 @@ class _Equation:
         low, high = self._ends
         bend, half = max(1.0, 2 / (self.size - 1)), (self.size - 1) / 2
         near = math.log(high / low) / len(self.left_out)
-        room = (high**2 - 1.5) * high / (self.price * self._top * bend)
+        room = (high**2 - 1.5) * high / (self.price * top_density(self.size) * bend)
         steep = min(_STEEP, math.exp((math.log(room) - (bend * half - 1) * math.log(near)) / half))
         left = 1 - y / high
         return steep * left**bend, -steep * bend * left ** (bend - 1) / high
 
-    def _slope(self, y: float, w: Floats, wanted: Floats) -> Floats:
-        """The slope of w at which D is as wanted."""
-        half = (self.size - 1) / 2
-        g, a = self._chances(w)
-        with np.errstate(all="ignore"):
-            found = (wanted - y * y) / self.price + self._rate * a
-            return np.asarray(w / half * (found / g - 2 * half / y))
-
     def _chances(self, w: Floats) -> tuple[Floats, Floats]:
         half = (self.size - 1) / 2
-        return self._top * w**half / (2 * half), 0.5 * betainc(half, 0.5, w)
+        return top_density(self.size) * w**half / (2 * half), 0.5 * betainc(half, 0.5, w)
 
     def follow(self, wanted: Floats) -> tuple[Booleans, Floats, Floats]:
         """Which D can be had; w on the grid, and its slopes there."""
-        grid, most = self._grid, 1 - 0.01 / self.size
+        grid, most, half = self._grid, 1 - 0.01 / self.size, (self.size - 1) / 2
         ending = self._last(grid)[1]
         w = np.full(len(wanted), float(self._last(grid[:1])[0][0]))
         dead, held = np.zeros(len(wanted), bool), np.zeros(len(wanted), bool)
@@ -159,8 +155,12 @@ class _Equation:
 
         def slope(y: float, w: Floats, left_out: float, least: float) -> Floats:
             w = np.clip(w, 1e-12, most)
+            g, a = self._chances(w)
+            with np.errstate(all="ignore"):
+                needed = (wanted - left_out - y * y) / self.price + self._rate * a
+                as_wanted = w / half * (needed / g - 2 * half / y)
             # A larger slope gives a larger D.
-            free = np.maximum(self._slope(y, w, wanted - left_out), least)
+            free = np.maximum(as_wanted, least)
             return np.where(held, 0.0, np.where(w < most, free, np.maximum(free, 0.0)))
 
         for i, y in enumerate(grid):
@@ -176,9 +176,9 @@ class _Equation:
                 found[i:], slopes[i:] = w, np.where(held, 0.0, one)
                 break
             h, last = grid[i + 1] - y, self.left_out[i + 1]
-            half, least = (first + last) / 2, (ending[i] + ending[i + 1]) / 2
-            two = slope(y + h / 2, w + h / 2 * one, half, least)
-            three = slope(y + h / 2, w + h / 2 * two, half, least)
+            mean, least = (first + last) / 2, (ending[i] + ending[i + 1]) / 2
+            two = slope(y + h / 2, w + h / 2 * one, mean, least)
+            three = slope(y + h / 2, w + h / 2 * two, mean, least)
             four = slope(y + h, w + h * three, last, ending[i + 1])
             w = w + h / 6 * (one + 2 * two + 2 * three + four)
             dead |= ~(w > 1e-10)
@@ -238,11 +238,7 @@ class _Equation:
         inside = (s >= 1) & (s + 1 <= course.places[-1])
         s = np.clip(s, 1.0, course.places[-1] - 1)
         r, out, into = spline(s), spline(s + 1), spline(s - 1)
-        told = self._below((r * r + 1 - out * out) / (2 * r))
-        untold = self._below(-(r * r + 1 - into * into) / (2 * r))
+        told = beyond(self.size, -(r * r + 1 - out * out) / (2 * r))
+        untold = beyond(self.size, (r * r + 1 - into * into) / (2 * r))
         exact = r * r + course.price * (told - math.exp(self.epsilon) * untold)
         return course, np.where(inside, np.clip(exact / self.reach**2 - value, -0.1, 0.1), 0.0)
-
-    def _below(self, u: Floats) -> Floats:
-        chance = 0.5 * betainc((self.size - 1) / 2, 0.5, np.clip(1 - u * u, 0.0, 1.0))
-        return np.asarray(np.where(u < 0, chance, 1 - chance))

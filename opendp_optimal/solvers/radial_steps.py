@@ -24,8 +24,6 @@ from opendp_optimal.arrays import Floats
 from opendp_optimal.errors import SolverError
 from opendp_optimal.solvers.highs import SMALLEST, add_columns, add_rows, optimum, quiet_highs
 
-__all__ = ["radial_steps"]
-
 _FARTHEST = 28.0
 """Noise that reaches farther, in sensitivities, is hardly better in steps."""
 _POINTS, _FINEST = 160, 24.0
@@ -141,24 +139,13 @@ def _programme(
         raise SolverError("the programme is larger than a request may have")
     odds = np.exp(np.minimum(epsilon + level[other] - level[one], 30.0))
     scale = 1 / np.maximum(1.0, odds)
-    row, column = np.arange(terms), count + np.arange(terms)
-    short = sparse.csr_array(
-        (
-            np.concatenate([scale, -scale, odds * scale]),
-            (np.tile(row, 3), np.concatenate([column, one, other])),
-        ),
-        shape=(terms, count + terms),
-    )
+    each = sparse.eye_array(count, format="csr")
+    inside = sparse.diags_array(odds * scale) @ each[other] - sparse.diags_array(scale) @ each[one]
+    short = sparse.hstack([inside, sparse.diags_array(scale)])
     budget = np.concatenate([share * beyond[:, -1] / delta, spent])
     mass = np.concatenate([share, np.zeros(terms)])
-    place = np.arange(count - 1)
-    falls = sparse.csr_array(
-        (
-            np.concatenate([np.ones(count - 1), -np.exp(np.diff(level))]),
-            (np.tile(place, 2), np.concatenate([place, place + 1])),
-        ),
-        shape=(count - 1, count + terms),
-    )
+    falls = each[:-1] - sparse.diags_array(np.exp(np.diff(level))) @ each[1:]
+    falls = sparse.hstack([falls, sparse.csr_array((count - 1, terms))])
     highs = quiet_highs(solver="ipm", run_crossover="choose", primal_feasibility_tolerance=1e-7)
     costs = share * mean
     add_columns(highs, np.concatenate([costs / costs.sum(), np.zeros(terms)]))

@@ -21,7 +21,7 @@ from opendp_optimal.model import bounded as model
 from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.problem.channel import ChannelProblem
 from opendp_optimal.sample import bounded as sampling
-from opendp_optimal.table.base import Table, proving
+from opendp_optimal.table.base import Table
 from opendp_optimal.table.clamped import Clamped
 from opendp_optimal.table.noise import NoiseTable
 
@@ -95,31 +95,21 @@ class BoundedTable(Table):
     def _above(self) -> ChannelProblem:
         return model.channel_above(self.problem, self.bins, self.cells)
 
-    @cached_property
-    def _below(self) -> ChannelProblem:
-        return model.channel_below(self.problem, self.dual_bins, self.dual_cells)
-
-    @proving
-    def verify(self) -> None:
-        """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
+    def _proved(self) -> tuple[float, float]:
+        """Prove everything but the bounds that are stated; returns those that follow."""
         _check_fields(self)
         if self.clamped is not None:
             self.clamped.verify()
             if self.problem.cap is not None and self.clamped.loss() > self.problem.cap:
                 raise CertificateError(f"the loss exceeds the cap ({self.problem.cap})")
+            loss = self.clamped.mean()
         else:
             proofs.prove_private(self.weights, self._above)
             proofs.prove_caps(self.weights, self._above)
-        self._check_bounds(*self._proved())
-
-    def _proved(self) -> tuple[float, float]:
-        """The bounds that follow from the data."""
-        if self.clamped is not None:
-            loss = self.clamped.mean()
-        else:
             loss = proofs.expected_cost(self.weights, self._above)
         # No loss is negative; chords of a loss may be.
-        bound = max(Fraction(0), proofs.prove_bound(self.dual, self._below))
+        below = model.channel_below(self.problem, self.dual_bins, self.dual_cells)
+        bound = max(Fraction(0), proofs.prove_bound(self.dual, below))
         return float_up(loss), float_down(bound)
 
     def delta_at(self, epsilon: float, apart: int | None = None) -> float:
@@ -284,49 +274,37 @@ class BoundedTable(Table):
         noise: NoiseTable | None = None,
     ) -> BoundedTable:
         """A table whose bounds follow from its data; everything is proved on the way."""
-        blank = BoundedTable(
+        table = BoundedTable(
             *(problem, bins, cells, weights, dual, dual_bins, dual_cells),
             *(math.inf, -math.inf, levels, noise),
         )
-        upper, lower = blank._proved()
-        table = replace(blank, upper=upper, lower=lower)
-        table.verify()
-        return table
+        return table._bounded(*table._proved())
 
 
 def _check_fields(table: BoundedTable) -> None:
     """Raise unless every field is of its kind and they belong together."""
-    try:
-        replace(table.problem)  # checks its arguments
-    except ValueError as error:
-        raise CertificateError(f"the problem is none: {error}") from None
+    replace(table.problem)  # checks its arguments
     counts = (table.bins, table.cells, table.dual_bins, table.dual_cells, *table.levels)
     if any(type(n) is not int or n < 0 for n in counts):
         raise CertificateError("numbers of bins and cells are no whole numbers")
-    problem, dual = table.problem, table.dual
-    equal = not problem.integer and problem.edges is None
+    problem = table.problem
+    lattices = [(table.dual_cells, table.dual_bins)]
     if table.noise is not None:
         used = (table.bins, table.cells, *table.weights.shape)
         if used != (0, 0, 0, 0):
             raise CertificateError("a table has both bins and noise that is alike for all")
-    elif equal and not (1 <= table.cells <= table.bins):
-        raise CertificateError("the sensitivity has more cells than the range, or none")
-    elif problem.edges is not None and table.cells != 0:
+    elif problem.edges is None:
+        lattices.append((table.cells, table.bins))
+    elif table.cells != 0:
         raise CertificateError("unequal bins have no number of cells")
-    elif problem.integer and table.cells != math.floor(problem.reach):
-        raise CertificateError("an integer table has other cells than the integers")
-    if problem.integer:
-        if table.dual_cells != math.floor(problem.reach):
+    for cells, bins in lattices:
+        if problem.integer and cells != math.floor(problem.reach):
             raise CertificateError("an integer table has other cells than the integers")
-    elif not 1 <= table.dual_cells <= table.dual_bins:
-        raise CertificateError("the sensitivity has more cells than the range, or none")
+        if not problem.integer and not 1 <= cells <= bins:
+            raise CertificateError("the sensitivity has more cells than the range, or none")
+    equal = not problem.integer and problem.edges is None
     tried = {table.dual_bins} | ({table.bins} if equal else set())
     if table.levels and (
         list(table.levels) != sorted(set(table.levels)) or not tried <= set(table.levels)
     ):
         raise CertificateError("levels are not the numbers of bins that were tried")
-    arrays = (dual.pairs, dual.budget, dual.caps)
-    if any(a.dtype != np.int64 or a.ndim != 1 for a in arrays) or dual.slack.ndim != 2:
-        raise CertificateError("prices are no lists of integers")
-    if problem.delta == 0 and dual.budget.any():
-        raise CertificateError("there is a price of delta where delta is 0")

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from opendp_optimal.arrays import Floats, Integers
+from opendp_optimal.arrays import Floats, Integers, Valued
 from opendp_optimal.certify import channel as proofs
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.problem.channel import ChannelProblem, ChannelRequest
 from opendp_optimal.sample.weights import WeightedSampler
-from opendp_optimal.table.base import Certified, proving
+from opendp_optimal.table.base import Certified
 
 
 @dataclass(frozen=True, eq=False)
-class ChannelTable(Certified):
+class ChannelTable(Certified, Valued):
     """A channel P(y|x) for one consumer, and a bound for all private channels.
 
     :param request: what was asked, exactly
@@ -61,22 +61,15 @@ class ChannelTable(Certified):
         """The chances P(y|x) as floats, one row for each input."""
         return np.asarray(self.weights / TOTAL)
 
-    @proving
-    def verify(self) -> None:
-        """Repeat both proofs from what was asked; raises CertificateError if a claim differs."""
+    def _proved(self) -> tuple[float, float]:
         # A request of its own: nothing that was computed before is believed.
-        try:
-            request = ChannelRequest(
-                **{f.name: getattr(self.request, f.name) for f in fields(self.request)}
-            )
-        except (TypeError, ValueError, ArithmeticError) as error:
-            raise CertificateError(f"request: {error}") from None
+        request = replace(self.request)
         proofs.check_rows(self.weights, len(request.prior), len(request.loss))
         if not np.array_equal(self.weights, self.weights[list(request.same)]):
             raise CertificateError("inputs at distance 0 have different rows")
         rows = self.weights[sorted(set(request.same))]
         proofs.prove_private(rows, request.above)
-        self._check_bounds(*_bounds(request, rows, self.dual))
+        return _bounds(request, rows, self.dual)
 
     @cached_property
     def _samplers(self) -> tuple[WeightedSampler, ...]:

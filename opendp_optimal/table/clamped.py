@@ -8,10 +8,8 @@ from an answer within the range: losses that do not fall as the error grows only
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -41,9 +39,7 @@ def law(noise: NoiseTable) -> tuple[Floats, Floats]:
         chances[noise.radius] += noise.spike.weight / TOTAL
     if noise.tail is None:
         return points, chances
-    block, again = noise.tail.weights / TOTAL, noise.tail.again / TOTAL
-    count = min(_BLOCKS, math.ceil(_FORGOTTEN / -math.log(again))) if again > 0 else 1
-    side = noise.tail.weight / TOTAL * np.outer(again ** np.arange(count), block).ravel()
+    side = noise.beyond(_FORGOTTEN, _BLOCKS)
     beyond = noise.radius + 1 + np.arange(len(side))
     return np.concatenate([-beyond, points, beyond]), np.concatenate([side, chances, side])
 
@@ -72,8 +68,8 @@ class Clamped:
         while Fraction(2) ** -bits > target:
             bits += 1
         moved = math.floor(problem.reach * Fraction(2) ** bits) + 1
-        steps = -(-moved // noise.cells)
-        return Clamped(problem, noise, bits, steps + 1 - steps % 2)
+        steps = -(-moved // noise.cells) | 1  # an odd number
+        return Clamped(problem, noise, bits, steps)
 
     @property
     def reach(self) -> int:
@@ -96,10 +92,9 @@ class Clamped:
 
     def mechanism(self) -> Adding:
         """What is drawn from, on the grid."""
-        draw: Callable[..., Any] = self.noise.draw
         unit = Fraction(2) ** self.bits
         low, high = (round(Fraction(end) * unit) for end in (self.problem.low, self.problem.high))
-        return Adding(lambda: int(draw(steps=self.steps)), low, high)
+        return Adding(lambda: int(self.noise.draw(steps=self.steps)), low, high)
 
     def mean(self) -> Fraction:
         """A bound on the expected loss over the prior: releases are moved into the range.
@@ -155,17 +150,11 @@ class Clamped:
         if loss.power and np.array_equal(noise.weights, noise.weights[::-1]):
             return Fraction(noise.mean_loss(loss.like)) * Fraction(loss.even)
         # No error is larger than that of the other end of the range.
-        if self.problem.integer:
-            cost = loss.on_integers(noise.radius)
-        else:
-            cost = loss.on_lattice(noise.cells, noise.radius)
+        cost = noise.cost_of(loss)
         left, right = (self.problem.loss.exact(side * self.problem.width) for side in (-1, 1))
         low, high = (math.ceil(end * cost.denominator) for end in (left, right))
         most = [low] * noise.radius + [max(low, high)] + [high] * noise.radius
-        paid = map(min, cost.upper, most)
-        spent = sum(w * c for w, c in zip(noise.weights.tolist(), paid, strict=True))
-        mean = Fraction(spent + noise.atom * cost.atom, TOTAL * cost.denominator)
-        mean += noise.spike_loss(loss)
+        mean = noise.inner_loss(loss, replace(cost, upper=list(map(min, cost.upper, most))))
         return mean + (Fraction(noise.tail.weight, TOTAL) * (left + right) if noise.tail else 0)
 
     def verify(self) -> None:

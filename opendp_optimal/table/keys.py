@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from opendp_optimal.arrays import Booleans, Frozen, Integers
+from opendp_optimal.arrays import Booleans, Integers, Valued
 from opendp_optimal.certify.keys import below_threshold, prove_keys
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.errors import CertificateError
@@ -21,8 +21,8 @@ LARGEST_COUNT = 1 << 62
 """Larger counts are taken for this one."""
 
 
-@dataclass(frozen=True)
-class KeyTable(Frozen):
+@dataclass(frozen=True, eq=False)
+class KeyTable(Valued):
     """Noise for counts, a threshold, and the keys below it that are released all the same.
 
     :param problem: what was asked

@@ -33,17 +33,17 @@ from opendp_optimal.certify.spike import Spike
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.known.law import Tabulated
-from opendp_optimal.losses.base import LatticeCost, Loss, parse
+from opendp_optimal.losses.base import LatticeCost, Loss, loss_of
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.sample.noise import NoiseSampler
 from opendp_optimal.sample.weights import WeightedSampler
-from opendp_optimal.table.base import Table, proving
+from opendp_optimal.table.base import Table
 
 MOST_CELLS = 1 << 14
 """No table has more lattice cells per unit of sensitivity."""
 
-_FORGOTTEN = 1e-18
-"""The part of a tail that is left out of its chances."""
+_FORGOTTEN = -math.log(1e-18)
+"""How deep a tail is listed among the chances."""
 _LONGEST_TAIL = 1 << 22
 """Points of a tail that are listed, at most."""
 _SAMPLE_STEPS = (1 << 24) + 1
@@ -101,17 +101,13 @@ class NoiseTable(Table):
             **({} if self.spike is None else {"spike": self.spike.weight / self.total}),
         }
 
-    def _primal_cost(self, loss: Loss) -> LatticeCost:
+    def cost_of(self, loss: Loss) -> LatticeCost:
+        """The costs of a loss on the lattice of the weights."""
         if loss is self.problem.loss:
             return self.costs[0] if self.costs else self.problem.cost(self.cells, self.radius)
         if self.kind == "integer":
             return loss.on_integers(self.radius)
         return loss.on_lattice(self.cells, self.radius)
-
-    @proving
-    def verify(self) -> None:
-        """Repeat both proofs from the stored data alone; raises CertificateError if one fails."""
-        self._check_bounds(*self._proved())
 
     def _proved(self) -> tuple[float, float]:
         """Prove everything but the bounds that are stated; returns those that follow."""
@@ -159,8 +155,6 @@ class NoiseTable(Table):
             min(lattices) >= 1 and max(lattices) <= MOST_CELLS
         ):
             raise CertificateError("a lattice is out of range")
-        if type(self.upper) is not float or type(self.lower) is not float:
-            raise CertificateError("the bounds of a table are not floats")
         if problem.kind == "integer" and (
             self.cells != problem.integer_sensitivity or dual.cells != self.cells or self.atom
         ):
@@ -175,7 +169,6 @@ class NoiseTable(Table):
             self.spike.check()
             if problem.kind == "integer" or problem.loss.by_samples or problem.impossible:
                 raise CertificateError("a spike goes with plain noise for real queries only")
-        dual.check()
 
     def _check_costs(self) -> None:
         """Raise unless stored costs are those of the loss, as far as it is at hand."""
@@ -206,15 +199,18 @@ class NoiseTable(Table):
         return max(Fraction(0), proved)
 
     def _exact_loss(self, loss: Loss) -> Fraction:
-        cost = self._primal_cost(loss)
-        spent = sum(w * c for w, c in zip(self.weights.tolist(), cost.upper, strict=True))
-        exact = Fraction(spent + self.atom * cost.atom, TOTAL * cost.denominator)
-        exact += self.spike_loss(loss)
+        exact = self.inner_loss(loss, self.cost_of(loss))
         if self.tail is not None:
             exact += tail_moments(self.weights, self.tail, loss, self.cells, self.kind)
         return exact
 
-    def spike_loss(self, loss: Loss) -> Fraction:
+    def inner_loss(self, loss: Loss, cost: LatticeCost) -> Fraction:
+        """The expected loss contributed by all but the tails, if the weights have these costs."""
+        spent = sum(w * c for w, c in zip(self.weights.tolist(), cost.upper, strict=True))
+        exact = Fraction(spent + self.atom * cost.atom, TOTAL * cost.denominator)
+        return exact + self._spike_loss(loss)
+
+    def _spike_loss(self, loss: Loss) -> Fraction:
         """The expected loss contributed by the spike: that of a cell as narrow as it is."""
         if self.spike is None:
             return Fraction(0)
@@ -224,7 +220,7 @@ class NoiseTable(Table):
 
     def mean_loss(self, loss: str | Loss | Callable[[float], float]) -> float:
         """The expected loss of this noise under any loss, rounded up."""
-        parsed = parse(loss)
+        parsed = loss_of(loss)
         return float_up(self._exact_loss(self.loss if parsed == self.loss else parsed))
 
     def _shift_in_cells(self, shift: float | Fraction | None) -> Fraction:
@@ -277,10 +273,8 @@ class NoiseTable(Table):
             middle = (low + high) / 2
             if not low < middle < high:
                 break
-            if self.delta_at(middle, shift) <= delta:
-                high = middle
-            else:
-                low = middle
+            enough = self.delta_at(middle, shift) <= delta
+            low, high = (low, middle) if enough else (middle, high)
         return high
 
     @cached_property
@@ -303,15 +297,16 @@ class NoiseTable(Table):
         :param steps: grid points per cell (odd); the guarantee then holds for whole shifts of up
             to cells * steps units. Integer tables have 1
         """
-        if self.kind == "integer" and steps != 1:
+        sampler = self._sampler
+        if steps != 1 and self.problem.integer_sensitivity is not None:
             raise ValueError(f"steps ({steps}) must be 1 for an integer table")
-        if steps < 1 or steps % 2 == 0 or steps * (self.radius + 1) >= 1 << 60:
+        if steps < 1 or steps % 2 == 0 or steps * (sampler.radius + 1) >= 1 << 60:
             raise ValueError(f"steps ({steps}) must be odd, positive and below 2^60 / radius")
         if size is None:
-            return self._sampler.draw_one(steps)
+            return sampler.draw_one(steps)
         if size < 0:
             raise ValueError(f"size ({size}) must not be negative")
-        return self._sampler.draw(size, steps)
+        return sampler.draw(size, steps)
 
     def sample(self, size: int | None = None) -> Any:
         """Noise at sensitivity 1 as floats (real tables), or integers (integer tables)."""
@@ -325,13 +320,20 @@ class NoiseTable(Table):
         inner = self.weights / self.total
         if self.tail is None:
             return np.asarray(inner)
-        again = self.tail.again / self.total
-        block = self.tail.weights / self.total
-        blocks = math.ceil(math.log(_FORGOTTEN) / math.log(again))
-        blocks = min(blocks, _LONGEST_TAIL // len(block) + 1)
-        side = np.multiply.outer(again ** np.arange(blocks), block).ravel()
-        side *= self.tail.weight / self.total
+        side = self.beyond(_FORGOTTEN, _LONGEST_TAIL // len(self.tail.weights) + 1)
         return np.concatenate([side[::-1], inner, side])
+
+    def beyond(self, deep: float, most: int) -> Floats:
+        """The chances of the lattice points of one endless tail, from the radius on.
+
+        :param deep: what is left of the tail after them is below e to minus this
+        :param most: blocks of the tail that are listed, at most
+        """
+        assert self.tail is not None
+        again, block = self.tail.again / TOTAL, self.tail.weights / TOTAL
+        blocks = min(most, math.ceil(deep / -math.log(again)))
+        side = np.outer(again ** np.arange(blocks), block).ravel()
+        return np.asarray(self.tail.weight / TOTAL * side)
 
     def quantile(self, p: float) -> float:
         """The least x that the noise exceeds with a chance of at most ``1 - p``.
@@ -387,14 +389,6 @@ class NoiseTable(Table):
         costs = self.costs and (self.problem.cost(cells, len(weights) // 2), self.costs[1])
         table = replace(self, cells=cells, weights=weights, atom=atom, costs=costs, spike=None)
         return table._bounded(table._proved_upper(), self.lower)
-
-    def _bounded(self, upper: float, lower: float) -> NoiseTable:
-        """The table with its bounds, before anybody has seen it."""
-        if not lower <= upper:
-            raise CertificateError(f"lower ({lower}) is above upper ({upper})")
-        object.__setattr__(self, "upper", upper)
-        object.__setattr__(self, "lower", lower)
-        return self
 
 
 def _costs(

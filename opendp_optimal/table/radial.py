@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
-from opendp_optimal.arrays import Integers
+from opendp_optimal.arrays import Floats, Integers
 from opendp_optimal.certify.decay import Decay, decay_delta_up, decay_loss_up, prove_decay
 from opendp_optimal.certify.radial import (
     UNIT_STEPS,
@@ -25,17 +25,15 @@ from opendp_optimal.certify.radial_smooth import SmoothPrices, smooth_bound_down
 from opendp_optimal.certify.steps import Steps, prove_steps, steps_delta_up, steps_loss_up
 from opendp_optimal.errors import CertificateError
 from opendp_optimal.exact.numbers import exp_down, exp_up, float_down, float_up
-from opendp_optimal.known.coordinate import coordinate_law, decay_radii
+from opendp_optimal.known.coordinate import beyond, coordinate_law, decay_radii
 from opendp_optimal.known.gaussian import Gaussian as GaussianLaw
 from opendp_optimal.known.law import Law
-from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.problem.radial import RadialProblem
 from opendp_optimal.sample.balls import LARGEST_RADIUS, LONGEST, ball_points
 from opendp_optimal.sample.integers import gaussian_integers, smallest_rate
-from opendp_optimal.sample.radial import ChosenRadii, DecayRadii, ListedRadii, radial_vectors
-from opendp_optimal.table.base import Table, proving
-
-__all__ = ["RadialTable"]
+from opendp_optimal.sample.radial import DecayRadii, chosen_radii, listed_radii, radial_vectors
+from opendp_optimal.table.base import Table
 
 _DIGITS = 2.0**-20
 """A bound may say less than what is proved by this part: older proofs had fewer digits."""
@@ -98,16 +96,11 @@ class RadialTable(Table):
     def _sizes(self) -> dict[str, Any]:
         return {"norm": self.norm, "size": self.size, "shape": self.shape}
 
-    @proving
-    def verify(self) -> None:
-        """Repeat all proofs from the stored data alone; raises CertificateError if one fails."""
-        if type(self.upper) is not float or type(self.lower) is not float:
-            raise CertificateError("the bounds of a table are not floats")
-        upper, lower = self._proved()
+    def _check_bounds(self, upper: float, lower: float) -> None:
         # Files may come from a proof of fewer digits: bounds that say so little less hold, too.
         more = upper <= self.upper <= upper * (1 + _DIGITS)
         less = lower * (1 - _DIGITS) <= self.lower <= lower
-        self._check_bounds(self.upper if more else upper, self.lower if less else lower)
+        super()._check_bounds(self.upper if more else upper, self.lower if less else lower)
 
     def _proved(self) -> tuple[float, float]:
         problem, law = self.problem, self.law
@@ -159,7 +152,7 @@ class RadialTable(Table):
 
         :param loss: "l1" or "l2"
         """
-        parsed = parse(loss)
+        parsed = loss_of(loss)
         if not parsed.endless:
             raise ValueError(f"loss ({loss!r}) must be l1 or l2 for vectors")
         return float_up(self._loss_of(int(parsed.power), self.problem.weights))
@@ -185,25 +178,39 @@ class RadialTable(Table):
         :param part: norm and length of the part that the number is in, for :meth:`draw_parts`
         :param at: which number it is, where they differ
         """
-        law, (norm, size) = self.law, part or (self.norm, self.size)
+        if isinstance(self.law, Decay) and self.law.c == 0:
+            return GaussianLaw(unit / math.sqrt(2 * self.law.k))
+        norm, size = part or (self.norm, self.size)
+        whole = self.kind == "integer"
+        return coordinate_law(norm, size, *self._balls(at), unit, whole=whole)
+
+    def beyond(self, places: Floats, part: tuple[str, int] | None = None, at: int = 0) -> Floats:
+        """The chance that one number of a vector of real noise is larger, at sensitivity 1.
+
+        :param places: larger than what, at least 0
+        :param part: as in :meth:`coordinate`
+        :param at: as there
+        """
+        if isinstance(self.law, Decay) and self.law.c == 0:
+            return GaussianLaw(1 / math.sqrt(2 * self.law.k)).cdf(-places)
+        return beyond(*(part or (self.norm, self.size)), *self._balls(at), places)
+
+    def _balls(self, at: int) -> tuple[Floats, Floats]:
+        """The radii of balls, and their weights; of the box in which a number is, for offsets."""
+        law = self.law
         if isinstance(law, Decay):
-            if law.c == 0:
-                return GaussianLaw(unit / math.sqrt(2 * law.k))
-            radii, weights = decay_radii(law.c, law.k, self.size)
-            return coordinate_law(norm, size, radii, weights, unit, whole=False)
+            return decay_radii(law.c, law.k, self.size)
         if isinstance(law, Steps):
-            weights = law.weights.astype(np.float64)
-            return coordinate_law(norm, size, law.radii / law.step, weights, unit, whole=False)
+            return law.radii / law.step, law.weights.astype(np.float64)
         stay = 1 - law.again / 2.0**62
         # What lies beyond the list is far below all else: every so many of its balls stand for it.
         beyond = np.unique(np.geomspace(1, 40 / stay, 200).astype(np.int64)) - 1
         rest = np.exp(np.log1p(-stay) * beyond) if stay < 1 else np.eye(1, len(beyond))[0]
         balls = np.concatenate([law.start + np.arange(len(law.weights)), law.end + beyond])
         weights = np.concatenate([law.weights, law.tail * -np.diff(rest, append=0.0)])
-        whole = self.kind == "integer"
         offset = law.offsets[at] if law.offsets else 0
-        radii = (law.first + offset + balls * float(law.step)) / (1 if whole else law.step)
-        return coordinate_law(norm, size, radii, weights, unit, whole=whole)
+        reach = law.first + offset + balls * float(law.step)
+        return reach / (1 if self.kind == "integer" else law.step), weights
 
     @property
     def least_grid(self) -> int:
@@ -224,7 +231,7 @@ class RadialTable(Table):
         if isinstance(law, Decay) and law.c == 0:
             largest = min(largest, int(math.sqrt(law.k / smallest_rate(pure=False))) - 1)
         elif isinstance(law, Decay):
-            rate = _decaying(self.size, law, law.fine).rate
+            rate = _drawing(law, self.size, law.fine).rate
             largest = min(largest, int(0.99 * law.fine * rate / smallest_rate(pure=True)))
         return largest
 
@@ -322,20 +329,16 @@ class RadialTable(Table):
             raise ValueError(f"reach ({reach}) must be in [{self.least_grid}, {self.most_grid}]")
         return steps
 
-    def _radii(self, reach: int | None) -> Callable[..., Integers]:
+    def _radii(self, reach: int | None) -> Any:
         problem, law = self.problem, self.law
         if problem.kind == "integer":
             if reach not in (None, problem.integer_sensitivity):
                 raise ValueError(f"reach ({reach}) must be {problem.integer_sensitivity}")
-            assert isinstance(law, Staircase)
-            return _listed(law, 1)
-        steps = self._steps(reach)
-        if isinstance(law, Decay):
-            return _decaying(self.size, law, steps)
-        if steps % law.step:
-            raise ValueError(f"reach ({reach}) must be a multiple of {law.step}")
-        made = _chosen if isinstance(law, Steps) else _listed
-        return made(law, steps // law.step)
+            return _drawing(law, self.size, 1)
+        steps, unit = self._steps(reach), 1 if isinstance(law, Decay) else law.step
+        if steps % unit:
+            raise ValueError(f"reach ({reach}) must be a multiple of {unit}")
+        return _drawing(law, self.size, steps // unit)
 
     def sample(self, count: int) -> Any:
         """Noise at sensitivity 1 as floats (real tables), or integers (integer tables)."""
@@ -350,9 +353,8 @@ class RadialTable(Table):
         prices: RadialPrices | SmoothPrices | None = None,
     ) -> RadialTable:
         """A table whose bounds follow from its law and prices; everything is proved on the way."""
-        blank = RadialTable(problem, law, math.inf, 0.0, prices)
-        upper, lower = blank._proved()
-        return replace(blank, upper=upper, lower=lower)
+        table = RadialTable(problem, law, math.inf, 0.0, prices)
+        return table._bounded(*table._proved())
 
     @staticmethod
     def can_draw(norm: str, size: int) -> bool:
@@ -376,16 +378,11 @@ def _delta_at(table: RadialTable, epsilon: float, shift: Fraction) -> float:
 
 
 @lru_cache(maxsize=256)
-def _chosen(law: Steps, scale: int) -> ChosenRadii:
-    return ChosenRadii(law.radii * scale, law.weights)
-
-
-@lru_cache(maxsize=256)
-def _listed(law: Staircase, scale: int) -> ListedRadii:
+def _drawing(law: Radii, size: int, scale: int) -> Any:
+    """A function that draws radii: of a decay for so many grid steps, of others times so many."""
+    if isinstance(law, Decay):
+        return DecayRadii(size, Fraction(law.c) / scale, Fraction(law.k) / scale**2)
+    if isinstance(law, Steps):
+        return chosen_radii(law.radii * scale, law.weights)
     weights = np.append(law.weights, law.tail)
-    return ListedRadii(law.first, law.step, law.start, weights, law.again, scale)
-
-
-@lru_cache(maxsize=256)
-def _decaying(size: int, law: Decay, reach: int) -> DecayRadii:
-    return DecayRadii(size, Fraction(law.c) / reach, Fraction(law.k) / reach**2)
+    return listed_radii(law.first, law.step, law.start, weights, law.again, scale)

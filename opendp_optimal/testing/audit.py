@@ -13,10 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from opendp_optimal.testing.bounds import clopper_high, clopper_low
 from opendp_optimal.testing.distinguish import Event, Outputs, features, learn, suggested
 from opendp_optimal.testing.repeats import repeats
-
-__all__ = ["AuditResult", "audit"]
 
 Release = Callable[[Any], Any]
 
@@ -130,25 +129,3 @@ def _lower(
     misses = int(event.holds(there.tail(half)).sum())
     growth = math.exp(epsilon) * (1 + 1e-12)
     return clopper_low(hits, half, share) - growth * clopper_high(misses, half, share)
-
-
-def clopper_low(hits: int, count: int, alarm: float) -> float:
-    """The exact lower confidence bound on a probability.
-
-    >>> round(clopper_low(100, 100, 1e-6), 4)
-    0.871
-    """
-    from scipy.stats import beta
-
-    return 0.0 if hits == 0 else float(beta.ppf(alarm, hits, count - hits + 1))
-
-
-def clopper_high(hits: int, count: int, alarm: float) -> float:
-    """The exact upper confidence bound on a probability.
-
-    >>> round(clopper_high(0, 100, 1e-6), 4)
-    0.129
-    """
-    from scipy.stats import beta
-
-    return 1.0 if hits == count else float(beta.isf(alarm, hits + 1, count - hits))

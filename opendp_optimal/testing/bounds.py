@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from opendp_optimal.arrays import Floats
-from opendp_optimal.testing.audit import clopper_high, clopper_low
 
 
 @dataclass(frozen=True)
@@ -29,6 +28,28 @@ class AuditReport:
     def violated(self) -> bool:
         """Whether the claim is refuted."""
         return self.proven > self.claimed
+
+
+def clopper_low(hits: int, count: int, alarm: float) -> float:
+    """The exact lower confidence bound on a probability.
+
+    >>> round(clopper_low(100, 100, 1e-6), 4)
+    0.871
+    """
+    from scipy.stats import beta
+
+    return 0.0 if hits == 0 else float(beta.ppf(alarm, hits, count - hits + 1))
+
+
+def clopper_high(hits: int, count: int, alarm: float) -> float:
+    """The exact upper confidence bound on a probability.
+
+    >>> round(clopper_high(0, 100, 1e-6), 4)
+    0.129
+    """
+    from scipy.stats import beta
+
+    return 1.0 if hits == count else float(beta.isf(alarm, hits + 1, count - hits))
 
 
 def clopper_pearson(hits: int, draws: int, alpha: float) -> tuple[float, float]:

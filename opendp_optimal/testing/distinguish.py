@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -131,11 +132,9 @@ class _Partition:
 
 def _intervals(name: str, pooled: Floats, bins: int) -> _Partition:
     finite = pooled[np.isfinite(pooled)]
-    values = np.unique(finite)
-    if len(values) > bins:
+    edges = np.unique(finite)
+    if len(edges) > bins:
         edges = np.unique(np.quantile(finite, np.arange(1, bins) / bins))
-    else:
-        edges = values
 
     def codes(outputs: Outputs) -> Integers:
         column = outputs.columns[name]
@@ -157,9 +156,8 @@ def _repeated(name: str, pooled: Floats) -> _Partition:
 
 
 def _labels(here: Outputs, there: Outputs) -> _Partition:
-    number: dict[str, int] = {}
-    for label in (here.labels or ()) + (there.labels or ()):
-        number.setdefault(label, len(number))
+    different = dict.fromkeys((here.labels or ()) + (there.labels or ()))
+    number = {label: place for place, label in enumerate(different)}
 
     def codes(outputs: Outputs) -> Integers:
         return np.array([number.get(v, len(number)) for v in outputs.labels or ()], np.int64)
@@ -185,16 +183,13 @@ def _rate(
             noise = math.sqrt((inside + growth**2 * max(outside, 3 / count)) / count)
             merit = inside - growth * outside - 5 * noise
             words = f"{parts.words}: {int(chosen.sum())} of {parts.count}"
-            out.append((float(merit), Event(words, _member(parts, chosen))))
+            out.append((float(merit), Event(words, partial(_within, parts, chosen))))
     return out
 
 
-def _member(parts: _Partition, chosen: Booleans) -> Callable[[Outputs], Booleans]:
-    def holds(outputs: Outputs) -> Booleans:
-        inside: Booleans = chosen[parts.codes(outputs)]
-        return inside
-
-    return holds
+def _within(parts: _Partition, chosen: Booleans, outputs: Outputs) -> Booleans:
+    """Which outputs are in the chosen parts."""
+    return np.asarray(chosen[parts.codes(outputs)])
 
 
 def suggested(table: Any, x: Any, x_prime: Any, epsilon: float, unit: float) -> list[Event]:
@@ -237,7 +232,6 @@ def _offsets(words: str, radius: int, x: float, width: float, chosen: Booleans) 
             place = np.rint((outputs.columns["value"] - x) / width) + radius
         inside = np.isfinite(place) & (place >= 0) & (place <= 2 * radius)
         index = np.where(inside, place, 2 * radius + 1).astype(np.int64)
-        hit: Booleans = chosen[index]
-        return hit
+        return np.asarray(chosen[index])
 
     return Event(words, holds)

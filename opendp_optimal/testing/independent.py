@@ -39,15 +39,14 @@ def exp_below(x: Fraction, terms: int = 200) -> Fraction:
 
 def law_of(table: Any, blocks: int = 0) -> list[Fraction]:
     """Probabilities of the lattice points -radius..radius, with so many tail blocks each side."""
-    total = TOTAL
-    law = [Fraction(int(w), total) for w in table.weights]
+    law = [Fraction(int(w), TOTAL) for w in table.weights]
     if table.tail is None:
         return law
     side = []
     for q in range(blocks):
         for t in table.tail.weights:
-            share = Fraction(int(table.tail.weight) * int(t), total * total)
-            side.append(share * Fraction(int(table.tail.again), total) ** q)
+            share = Fraction(int(table.tail.weight) * int(t), TOTAL * TOTAL)
+            side.append(share * Fraction(int(table.tail.again), TOTAL) ** q)
     return side[::-1] + law + side
 
 
@@ -176,7 +175,8 @@ def channel_holds(table: Any) -> bool:
     growth = exp_below(Fraction(table.problem.epsilon))
     allowed = Fraction(table.problem.delta) * TOTAL
     revealed = (0, len(rows[0]) - 1) if getattr(table, "revealing", False) else ()
-    pairs = _rounded(table, rows) if _unequal(table) else _listed(table, rows)
+    unequal = getattr(table.problem, "edges", None) is not None
+    pairs = _rounded(table, rows) if unequal else _listed(table, rows)
     return all(
         _shortfall(one, other, growth, revealed) <= allowed
         for row, near in pairs
@@ -196,10 +196,6 @@ def _shortfall(row: Row, other: Row, growth: Fraction, revealed: tuple[int, ...]
     for y, (mass, near) in enumerate(zip(masses, there, strict=True)):
         short += max(0, mass * down - (0 if y in revealed else near * up))
     return Fraction(short, one * down)
-
-
-def _unequal(table: Any) -> bool:
-    return getattr(table.problem, "edges", None) is not None
 
 
 def _listed(table: Any, rows: list[list[int]]) -> Iterator[tuple[Row, Row]]:

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from opendp_optimal.testing.bounds import clopper_high
+
 _LEARN = 200
 
 
@@ -34,19 +36,13 @@ def repeats(release: Callable[[Any], Any], x: Any, alarm: float, count: int = 64
     if not hasattr(os, "fork"):
         return False
     seen = Counter(repr(release(x)) for _ in range(_LEARN))
-    # Two honest releases are equal with at most the chance of the likeliest value.
-    likeliest = _chance_at_most(max(seen.values()), _LEARN, alarm / 2)
+    # Two honest releases are equal with at most the chance of the likeliest value, which was met at
+    # most as often as the value that was met most often.
+    likeliest = clopper_high(max(seen.values()), _LEARN, alarm / 2)
     if likeliest >= 0.99:
         return False
     count = max(count, math.ceil(math.log(alarm / 2) / math.log(likeliest)))
     return _in_a_copy(release, x, count) == _in_a_copy(release, x, count)
-
-
-def _chance_at_most(hits: int, count: int, alarm: float) -> float:
-    from opendp_optimal.testing.audit import clopper_high
-
-    # The likeliest value was met at most as often as the value that was met most often.
-    return clopper_high(hits, count, alarm)
 
 
 def _in_a_copy(release: Callable[[Any], Any], x: Any, count: int) -> bytes:

@@ -94,7 +94,7 @@ def test_every_call_can_be_made_and_keeps_the_budget(request_) -> None:
 )
 @pytest.mark.slow
 def test_losses_scale_with_the_sensitivity(epsilon, delta, sensitivity, loss) -> None:
-    one = Request(epsilon=epsilon, delta=delta, loss=opendp_optimal.losses.base.parse(loss))
+    one = Request(epsilon=epsilon, delta=delta, loss=opendp_optimal.losses.base.loss_of(loss))
     other = Request(
         epsilon=epsilon, delta=delta, sensitivity=sensitivity, loss=one.loss, gap=one.gap
     )

@@ -14,7 +14,7 @@ from opendp_optimal.advisor import additive as noise
 from opendp_optimal.advisor.request import Bound, Remark, Request
 from opendp_optimal.budget import shares as accounting
 from opendp_optimal.cli.terminal import figure_down
-from opendp_optimal.losses.base import parse
+from opendp_optimal.losses.base import loss_of
 from opendp_optimal.search import noise as engine
 
 
@@ -28,7 +28,7 @@ def test_printed_bounds_are_nowhere_above(value, digits):
 @settings(max_examples=20, deadline=None)
 @given(st.floats(1e-6, 1e6), st.sampled_from(["l1", "l2", "pinball:0.9"]))
 def test_bounds_are_scaled_downwards(sensitivity, loss):
-    request = Request(epsilon=1.0, delta=1e-6, sensitivity=sensitivity, loss=parse(loss))
+    request = Request(epsilon=1.0, delta=1e-6, sensitivity=sensitivity, loss=loss_of(loss))
     table = engine.solve(1.0, 1e-6, loss=loss) if loss != "pinball:0.9" else engine.solve(1.0, 1e-6)
     (bound,) = noise._bound(table, request)
     power = 2 if loss == "l2" else 1
@@ -69,7 +69,7 @@ def test_a_million_releases():
     assert [item.text for item in found if isinstance(item, Remark)]
     assert [item for item in found if isinstance(item, Bound)]
     # The sum of all terms, without leaving any out.
-    each = accounting.pure_share(1.0, 1e-6, 1_000_000)
+    each = accounting.epsilon_share(1.0, 1e-6, 1_000_000)
     assert full(each, 1_000_000, 1.0) <= 1e-6 <= full(each * 1.001, 1_000_000, 1.0)
 
 

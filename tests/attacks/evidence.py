@@ -8,7 +8,8 @@ Two processes work at a time (the tests of an environment run in processes of th
 that is done leaves its rows in ``build/trust``, with a digest of every file of the project that its
 process imported: those are what its rows are about. It is not run again until one of them changes
 (``--fresh``: run it all the same), so a run that was interrupted goes on where it was. A run of all
-stages writes the page, for the version that is installed.
+stages writes the page, for the version that is installed (``--page``: write it now). What was never
+run here keeps the rows that the page of the same version has, as those of earlier code.
 """
 
 from __future__ import annotations
@@ -306,9 +307,10 @@ def parts(stage: str) -> list[str]:
 
 def every_file() -> list[Path]:
     """What the tests of a whole environment are about."""
-    patterns = ("opendp_optimal/**/*.py", "plugins/**/*.py", "tests/**/*.py", "**/pyproject.toml")
-    found = [path for pattern in patterns for path in ROOT.glob(pattern)]
-    return [*found, ROOT / "requirements-dev.lock"]
+    folders = ("opendp_optimal", "plugins", "tests", "docs")
+    found = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    manifests = [ROOT / "pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")]
+    return [*found, *manifests, ROOT / "requirements-dev.lock"]
 
 
 def imported() -> list[Path]:
@@ -340,11 +342,34 @@ class Measured:
     current: bool
 
 
+def title() -> str:
+    """What the page is about."""
+    return f"Written by `make trust` for version {version('opendp-optimal')}."
+
+
+def name_of(stage: str, part: str) -> str:
+    """How a part is called on the page."""
+    return f"{stage}: {part}" if part else stage
+
+
+def standing(stage: str, part: str) -> tuple[Row, ...]:
+    """The good rows of a part on the page, if that is of this version."""
+    text = PAGE.read_text() if PAGE.is_file() else ""
+    found = []
+    for line in text.splitlines() if title() in text else []:
+        words = line.removeprefix("| ").removesuffix(" |").split(" | ")
+        if words[0] == name_of(stage, part) and words[-1].startswith("good"):
+            _, group, what, tries, result, _ = words
+            found.append(Row(group, what, int(tries.replace(",", "")), result, good=True))
+    return tuple(found)
+
+
 def measured(stage: str, part: str) -> Measured:
-    """What is kept of a part; one bad row if there is nothing."""
+    """What is kept of a part, here or on the page; one bad row if there is nothing."""
     place = place_of(stage, part)
     if not place.is_file():
-        return Measured((Row(stage, part or "all", 0, "not measured yet", False),), False)
+        nothing = Row(stage, part or "all", 0, "not measured yet", good=False)
+        return Measured(standing(stage, part) or (nothing,), False)
     kept = json.loads(place.read_text())
     rows = tuple(Row(**row) for row in kept["rows"])
     about = kept["about"]
@@ -364,6 +389,7 @@ def run_part(stage: str, part: str, scale: float, fresh: bool) -> list[Row]:
     if kept is not None:
         return kept
     rows = []
+    before = digests(every_file())
     with tempfile.TemporaryDirectory() as folder:
         os.environ["OPENDP_OPTIMAL_CACHE"] = folder
         for row in STAGES[stage](scale, part):
@@ -372,32 +398,31 @@ def run_part(stage: str, part: str, scale: float, fresh: bool) -> list[Row]:
             print(f"{mark}  {row.group:9} {row.what:45} {row.tries:>9,}  {row.result}", flush=True)
     if scale >= 1:
         FOLDER.mkdir(parents=True, exist_ok=True)
-        about = digests(every_file() if stage == "bounds" else imported())
+        names = before if stage == "bounds" else digests(imported())
+        about = {name: before[name] for name in names if name in before}
         content = {"about": about, "rows": [asdict(row) for row in rows]}
         place_of(stage, part).write_text(json.dumps(content, indent=1) + "\n")
     return rows
 
 
-def page(found: list[Measured]) -> str:
-    """The reference page."""
-    rows = [row for part in found for row in part.rows]
-    words = {True: "good", False: "good, of earlier code"}
-    marks = [words[p.current] if row.good else "**NO**" for p in found for row in p.rows]
+def page(found: dict[tuple[str, str], Measured]) -> str:
+    """The reference page, from what was measured of each part."""
     lines = [
         "# Evidence",
         "",
-        f"Written by `make trust` for version {version('opendp-optimal')}.",
+        title(),
         "What was tried, how often, and what became of it; how each is done is in `tests/attacks`,",
         "what it means in [security](../explanation/security.md). A row is about the modules that",
-        "its check imports.",
+        "its check imports; `python -m tests.attacks.evidence STAGE --part PART` runs one again.",
         "",
-        "| kind | attack or fault | tries | result | |",
-        "|---|---|---:|---|---|",
+        "| stage: part | kind | attack or fault | tries | result | |",
+        "|---|---|---|---:|---|---|",
     ]
-    lines += [
-        f"| {r.group} | {r.what} | {r.tries:,} | {r.result} | {mark} |"
-        for r, mark in zip(rows, marks, strict=True)
-    ]
+    for unit, kept in found.items():
+        for row in kept.rows:
+            mark = "**NO**" if not row.good else "good" if kept.current else "good, of earlier code"
+            words = (name_of(*unit), row.group, row.what, f"{row.tries:,}", row.result, mark)
+            lines.append(f"| {' | '.join(words)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -423,7 +448,7 @@ def main(argv: list[str] | None = None) -> int:
             running = {unit: pool.submit(run_part, *unit, scale, options.fresh) for unit in first}
             rows = [row for unit in units for row in running[unit].result()]
     if options.page or (len(units) == len(everything) and not options.quick):
-        PAGE.write_text(page([measured(*unit) for unit in everything]))
+        PAGE.write_text(page({unit: measured(*unit) for unit in everything}))
     return 0 if all(row.good for row in rows) else 1
 
 

@@ -205,7 +205,7 @@ def option_word(rng: random.Random) -> bool:
     text = mutate_text(rng, rng.choice(WORDS))
     accepted = False
     with contextlib.suppress(ValueError):
-        accepted = isinstance(losses.parse(text), losses.Loss)
+        accepted = isinstance(losses.loss_of(text), losses.Loss)
     with contextlib.suppress(click.BadParameter):
         accepted = all(isinstance(value, float) for value in listed(text, "epsilon"))
     return accepted

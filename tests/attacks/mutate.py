@@ -36,7 +36,11 @@ import pytest
 from tests.attacks.mutants import ROOT, SOURCE, Mutant, around, count, functions, mutants
 
 TESTS = {
-    "certify": ["tests/certify", "tests/attacks/test_independent.py"],
+    "certify": [
+        "tests/certify",
+        "tests/testing/test_independent.py",
+        "tests/attacks/test_bundled.py",
+    ],
     "sample": ["tests/sample"],
 }
 

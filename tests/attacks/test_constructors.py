@@ -25,6 +25,8 @@ numbers = st.one_of(
     st.text(max_size=3),
     st.integers(-3, 3),
     st.integers(min_value=2**62),
+    st.just(10**400),
+    st.sampled_from(["l1", "pinball:0.5", object(), abs]),
     st.floats(),
     st.floats(0.0, 1.0),
     st.lists(st.floats(), max_size=2),
@@ -91,10 +93,10 @@ def test_make_optimal_bounded_noise(space, d_in, epsilon, ends):
 @example("pinball:1e999")
 @example("custom:a:b")
 def test_losses_by_name(name):
-    from opendp_optimal.losses.base import parse
+    from opendp_optimal.losses.base import loss_of
 
     with contextlib.suppress(ValueError):
-        assert isinstance(parse(name), Loss)
+        assert isinstance(loss_of(name), Loss)
 
 
 @given(numbers, numbers, numbers, numbers)
@@ -280,8 +282,11 @@ REFUSED = (ValueError, TypeError, dp.OpenDPException)
 @given(data=st.data())
 @settings(QUICK, max_examples=25)
 def test_constructors_refuse_what_they_cannot_use(build, good, data):
-    wrong = data.draw(st.sets(st.sampled_from(sorted(good)), min_size=1, max_size=2))
-    options = {name: data.draw(numbers) if name in wrong else good[name] for name in good}
+    named = [
+        p.name for p in inspect.signature(build).parameters.values() if p.kind != p.VAR_KEYWORD
+    ]
+    wrong = data.draw(st.sets(st.sampled_from(sorted({*good, *named})), min_size=1, max_size=2))
+    options = {**good, **{name: data.draw(numbers) for name in sorted(wrong)}}
     for name in ("epsilon", "delta", "d_out"):
         if name in options:
             options[name] = _cheap(options[name])

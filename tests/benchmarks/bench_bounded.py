@@ -28,7 +28,7 @@ from opendp_optimal import known, solve, solve_bounded
 from opendp_optimal.model import bounded as model
 from opendp_optimal.model.channel import ChannelProgram
 from opendp_optimal.problem.bounded import BoundedProblem
-from opendp_optimal.solvers.channel_interior import solve_interior
+from opendp_optimal.solvers import run_channel
 
 FIGURE = json.loads((Path(__file__).parents[1] / "golden" / "figure_3.json").read_text())
 SIZE, ENDS = FIGURE["sensitivity"], tuple(FIGURE["range"])
@@ -127,7 +127,7 @@ def against_peer(regime: dict[str, Any], bins: int, tolerance: float = 1e-4) -> 
     lattice = model.lattice_above(problem, bins // 2, bins)
     program = ChannelProgram.of(model.above(problem, lattice))
     started = time.perf_counter()
-    own = solve_interior(program, tolerance=tolerance)
+    own = run_channel(program, method="interior", tolerance=tolerance)
     middle = time.perf_counter()
     other = peer(program, tolerance)
     ended = time.perf_counter()

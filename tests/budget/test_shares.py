@@ -37,7 +37,7 @@ def test_shares_keep_the_budget_and_use_it(epsilon, delta, count) -> None:
     each, rest = shares.share(epsilon, delta, count)
     assert composed_delta(epsilon, each, rest, count) <= delta
     assert each >= epsilon / count * (1 - 1e-12)
-    pure = shares.pure_share(epsilon, delta, count)
+    pure = shares.epsilon_share(epsilon, delta, count)
     assert pure >= each * (1 - 2e-4)
     assert composed_delta(epsilon, pure * 1.001, 0.0, count) > delta or pure == epsilon
 
@@ -46,7 +46,7 @@ def test_shares_keep_the_budget_and_use_it(epsilon, delta, count) -> None:
 def test_laplace_is_priced_below_the_worst_case(count) -> None:
     pytest.importorskip("dp_accounting")
     tight = shares.laplace_share(1.0, 1e-5, count, None)
-    general = shares.pure_share(1.0, 1e-5, count)
+    general = shares.epsilon_share(1.0, 1e-5, count)
     assert tight >= general
     assert count == 2 or tight > general
     whole = shares.laplace_share(1.0, 1e-5, count, 1)
@@ -88,7 +88,7 @@ def test_gaussians(epsilon, delta) -> None:
 def test_without_the_extra_the_answer_is_only_looser(monkeypatch) -> None:
     monkeypatch.setattr(shares, "_library", lambda: None)
     laplace = shares.laplace_share.__wrapped__(1.0, 1e-5, 10, None)
-    assert laplace == shares.pure_share(1.0, 1e-5, 10)
+    assert laplace == shares.epsilon_share(1.0, 1e-5, 10)
     discrete = shares.discrete_gaussian_scale.__wrapped__(1.0, 1e-5, 10, 1)
     tight = shares.gaussian_scale(1.0, 1e-5, 10)
     assert tight <= discrete <= 1.2 * tight

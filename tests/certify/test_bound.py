@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from opendp_optimal import solve
 from opendp_optimal.certify.noise import DualCertificate, prove_bound
 from opendp_optimal.errors import CertificateError
-from opendp_optimal.losses.base import parse
+from opendp_optimal.losses.base import loss_of
 from opendp_optimal.table.noise import NoiseTable
 
 
@@ -48,7 +48,7 @@ TABLES = [
 def test_weak_duality_in_rationals(target, dual):
     epsilon, delta, table = target
     for name in ("l1", "l2"):
-        cost = parse(name).on_lattice(3, dual.reach)
+        cost = loss_of(name).on_lattice(3, dual.reach)
         bound = prove_bound(dual, cost, epsilon=epsilon, delta=delta)
         assert bound <= Fraction(table.mean_loss(name))
 
@@ -77,7 +77,7 @@ def test_negative_and_misfitting_prices_are_refused():
 
 def test_bound_needs_all_points_that_prices_reach():
     _, _, table = TABLES[0]
-    short = parse("l1").on_lattice(3, table.dual.reach - 1)
+    short = loss_of("l1").on_lattice(3, table.dual.reach - 1)
     with pytest.raises(CertificateError, match="cover"):
         prove_bound(table.dual, short, epsilon=0.5, delta=0.1)
 

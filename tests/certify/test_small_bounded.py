@@ -17,10 +17,10 @@ LOSSES = {"l1": abs, "l2": lambda error: error * error}
 
 
 def asked(loss, **changes):
-    from opendp_optimal.losses.base import parse
+    from opendp_optimal.losses.base import loss_of
 
     numbers = {"epsilon": 1.0, "delta": 0.1, "sensitivity": 1.5, "low": -1.0, "high": 5.0}
-    return BoundedProblem(**{**numbers, "loss": parse(loss), **changes})
+    return BoundedProblem(**{**numbers, "loss": loss_of(loss), **changes})
 
 
 def rows(count, outputs, seed):

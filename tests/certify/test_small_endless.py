@@ -14,7 +14,7 @@ from opendp_optimal import CertificateError
 from opendp_optimal.certify import endless as pure
 from opendp_optimal.certify.noise import TOTAL
 from opendp_optimal.exact.numbers import exp_bounds
-from opendp_optimal.losses.base import parse
+from opendp_optimal.losses.base import loss_of
 from tests.certify.small_laws import ONE
 
 
@@ -167,10 +167,10 @@ def test_tail_moments(name, kind):
             if kind == "real" and name == "l2":
                 loss += Fraction(1, 12 * cells * cells)
             exact += 2 * v * loss
-        found = pure.tail_moments(weights, end, parse(name), cells, kind)
+        found = pure.tail_moments(weights, end, loss_of(name), cells, kind)
         assert abs(found - exact) < Fraction(1, 10**15)
     with pytest.raises(ValueError, match="l1 or l2"):
-        pure.tail_moments(weights, end, parse("pinball:0.5"), 3, "real")
+        pure.tail_moments(weights, end, loss_of("pinball:0.5"), 3, "real")
 
 
 def test_what_is_not_endless_is_named():

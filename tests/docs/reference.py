@@ -185,7 +185,7 @@ def _first(module: ModuleType, name: str) -> str:
 def described_name(home: str, name: str) -> str:
     """The part of the page about one name."""
     module = importlib.import_module(home)
-    value = getattr(module, name)
+    value = getattr(extend, name)
     if isinstance(value, ModuleType):
         public = [n for n in value.__all__ if callable(getattr(value, n))]
         lines = [f"* `{call_of(n, getattr(value, n))}`: {_first(value, n)}" for n in public]

@@ -10,7 +10,7 @@ import opendp.prelude as dp
 
 import opendp_optimal  # noqa: F401 (enrols)
 from opendp_optimal import then_optimal_noise
-from opendp_optimal.losses.base import parse
+from opendp_optimal.losses.base import loss_of
 from opendp_optimal.measure.anatomy import law_of
 
 dp.enable_features("contrib", "honest-but-curious")  # amplification asks for it
@@ -48,7 +48,7 @@ class Pipeline:
 
 def expected(measurement: dp.Measurement) -> float:
     """The computed expected absolute error of each number that is released."""
-    return law_of(measurement, vectors=True).expected_loss(parse("l1"))
+    return law_of(measurement, vectors=True).expected_loss(loss_of("l1"))
 
 
 _COUNT = _INTS >> dp.t.then_count()

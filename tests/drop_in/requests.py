@@ -18,7 +18,7 @@ import opendp.prelude as dp
 from opendp_optimal import GapWarning, make_optimal_noise
 from opendp_optimal.exact.halving import largest
 from opendp_optimal.known import DiscreteGaussian, Gaussian, Geometric, Laplace
-from opendp_optimal.losses.base import parse
+from opendp_optimal.losses.base import loss_of
 from opendp_optimal.measure.anatomy import law_of
 from opendp_optimal.measure.vector import VectorGuarantee
 
@@ -86,7 +86,7 @@ class Asked:
         if rho > 0 and self.norm in ("absolute", "l2"):
             sigma = self.d_in / math.sqrt(2 * rho)
             laws.append(DiscreteGaussian(sigma) if self.integer else Gaussian(sigma))
-        return size * min(law.expected_loss(parse(self.loss)) for law in laws)
+        return size * min(law.expected_loss(loss_of(self.loss)) for law in laws)
 
 
 def _converted(epsilon: float, delta: float) -> float:
@@ -137,7 +137,7 @@ def holds(request: Asked) -> tuple[float, float]:
     if isinstance(guarantee, VectorGuarantee):
         assert guarantee.expected_loss is not None
         return guarantee.expected_loss, request.native()
-    each = law_of(meas, vectors=True).expected_loss(parse(request.loss))
+    each = law_of(meas, vectors=True).expected_loss(loss_of(request.loss))
     return (request.size or 1) * each, request.native()
 
 

@@ -221,7 +221,8 @@ def test_summaries_have_a_line_for_each_answer(name: str) -> None:
     assert set(ours["column"]) == set(native["column"])
     known = native.filter(pl.col("accuracy").is_not_null())
     both = ours.filter(~pl.col("divided_by_rows")).join(known, on="column", suffix="_native")
-    assert (both["accuracy"] < both["accuracy_native"]).all()
+    assert (both["accuracy"] <= both["accuracy_native"]).all()
+    assert (both["accuracy"] < both["accuracy_native"]).any()
 
 
 def test_groups_that_native_truncation_drops_are_kept() -> None:

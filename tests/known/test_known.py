@@ -31,7 +31,7 @@ from opendp_optimal.known import (
     law_named,
     truncated_laplace_radius,
 )
-from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.losses.base import Loss, loss_of
 from tests.strategies import examples
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "seed_tables.json").read_text())
@@ -148,7 +148,7 @@ def test_staircase_step_is_the_minimiser(epsilon: float, loss: str) -> None:
         return float(2 * height * (np.exp(-epsilon * i) * flat).sum() / n)
 
     # The sum of differences of cubes is only good to some digits for small epsilon.
-    assert value(parse(loss).staircase_step(epsilon)) == pytest.approx(
+    assert value(loss_of(loss).staircase_step(epsilon)) == pytest.approx(
         expected_loss("staircase", epsilon, 0.0, loss), rel=1e-6
     )
     if epsilon > 0.1:
@@ -180,7 +180,7 @@ def test_discrete_laplace(sensitivity: int) -> None:
     k = np.arange(-400, 401)
     assert p.sum() == pytest.approx(1.0)
     for loss, cost in (("l1", np.abs(k)), ("l2", k**2)):
-        assert (p * cost).sum() == pytest.approx(law.expected_loss(parse(loss)))
+        assert (p * cost).sum() == pytest.approx(law.expected_loss(loss_of(loss)))
     assert (p[:-sensitivity] <= math.exp(0.7) * p[sensitivity:] * (1 + 1e-12)).all()
 
 
@@ -317,7 +317,7 @@ def test_the_expected_loss_is_an_integral_of_the_cdf(name: str) -> None:
     assert law.expected_loss(loss) == pytest.approx(uneven, rel=2e-3)
     assert law.expected_loss(loss, 3.0) == pytest.approx(3 * uneven, rel=2e-3)
     both = (1 - law.cdf(x) + law.cdf(-x)).mean() * radius
-    assert law.expected_loss(parse("l1")) == pytest.approx(both, rel=2e-3)
+    assert law.expected_loss(loss_of("l1")) == pytest.approx(both, rel=2e-3)
 
 
 def test_one_gaussian_delta_for_all() -> None:

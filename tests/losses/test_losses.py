@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from scipy.integrate import trapezoid
 
 from opendp_optimal import Loss
-from opendp_optimal.losses.base import StoredLoss, add_loss, loss_of, parse
+from opendp_optimal.lazy import late
+from opendp_optimal.losses import NAMED, add_loss
+from opendp_optimal.losses.base import StoredLoss, from_fingerprint, loss_of
 from opendp_optimal.problem.noise import NoiseProblem
 
 CUSTOM = {
@@ -22,7 +24,7 @@ CUSTOM = {
 
 def losses():
     return [
-        *(parse(name) for name in ("l1", "l2", "pinball:0.9", "pinball:0.25")),
+        *(loss_of(name) for name in ("l1", "l2", "pinball:0.9", "pinball:0.25")),
         *(Loss(function, name) for name, function in CUSTOM.items()),
         Loss(lambda x: abs(x) + 0.3 * math.sin(3 * x) + 0.3, "wavy", lipschitz=2.0),
     ]
@@ -66,7 +68,7 @@ def test_integer_costs_are_the_loss():
 
 @given(st.floats(0.01, 0.99))
 def test_pinball_mirrors(level):
-    loss = parse(f"pinball:{level!r}")
+    loss = loss_of(f"pinball:{level!r}")
     assert loss.mirrored()(1.5) == pytest.approx(loss(-1.5))
 
 
@@ -92,7 +94,7 @@ def test_what_is_no_loss_is_refused(function, complaint):
 @pytest.mark.parametrize("name", ["l3", "pinball:", "pinball:1.5", "pinball:nan", 3, None])
 def test_unknown_names(name):
     with pytest.raises(ValueError, match=r"loss \("):
-        parse(name)
+        loss_of(name)
 
 
 @pytest.mark.parametrize("name", ["l1", "l2", "pinball", "pinball:0.9", "pinball:x", 3, None])
@@ -106,7 +108,7 @@ def test_names_of_built_in_losses_are_theirs_alone(name):
 )
 def test_without_a_function_only_a_built_in_name_will_do(name):
     with pytest.raises(ValueError, match=r"loss \("):
-        parse(name)
+        loss_of(name)
     with pytest.raises(ValueError, match=r"function \(None\)"):
         Loss(None, name)
 
@@ -119,7 +121,7 @@ def test_a_function_is_not_known_by_its_name(name):
 
     function = Costly()
     function.__name__ = name
-    loss = parse(function)
+    loss = loss_of(function)
     assert loss.by_samples
     assert loss.spelling == "loss"
     assert loss(1.0) == 100
@@ -129,8 +131,8 @@ def test_a_function_is_not_known_by_its_name(name):
 
 
 def test_levels_are_spelt_one_way():
-    assert parse("pinball:0.90") == parse("pinball:.9")
-    assert parse("pinball:.9").spelling == "'pinball:0.9'"
+    assert loss_of("pinball:0.90") == loss_of("pinball:.9")
+    assert loss_of("pinball:.9").spelling == "'pinball:0.9'"
 
 
 def test_a_loss_from_a_file_has_no_function():
@@ -138,7 +140,7 @@ def test_a_loss_from_a_file_has_no_function():
     assert not stored.at_hand
     assert stored.by_samples
     assert stored.fingerprint == "custom:l1:00"
-    for use in (lambda: stored(1.0), lambda: stored.on_lattice(1, 1), lambda: parse(stored.name)):
+    for use in (lambda: stored(1.0), lambda: stored.on_lattice(1, 1), lambda: loss_of(stored.name)):
         with pytest.raises(ValueError, match=r"loss \('custom:l1:00'\)"):
             use()
 
@@ -148,11 +150,29 @@ def test_too_small_a_slope_is_refused():
         Loss(lambda x: 3 * abs(x), lipschitz=1.0)
 
 
-def test_registered_names():
-    add_loss(Loss(lambda x: abs(x) ** 1.25, "test-power"))
-    assert loss_of("test-power").name == "test-power"
-    with pytest.raises(ValueError, match="taken"):
-        add_loss(Loss(lambda x: abs(x) ** 1.5, "test-power"))
+def test_registered_names(monkeypatch):
+    for name in ("test:power", "power:", "made", "wrong", "wrong:"):
+        monkeypatch.setitem(NAMED, name, None)
+        del NAMED[name]  # and again after the test
+    power = Loss(lambda x: abs(x) ** 1.25, "test:power")
+    for _ in range(2):  # the same one may come again
+        add_loss(power, power.name)
+        add_loss(late("opendp_optimal.losses.l1:L1"), "l1")
+    assert loss_of("test:power") is power
+    for taken in ("test:power", "l1", "pinball:"):
+        with pytest.raises(ValueError, match="taken"):
+            add_loss(Loss(lambda x: abs(x) ** 1.5), taken)
+    add_loss(lambda text: Loss(lambda x: abs(x) ** float(text), f"power {text}"), "power:")
+    add_loss(lambda: power, "made")
+    assert loss_of("power:1.5")(4.0) == 8.0
+    assert loss_of("made") is power
+    add_loss(lambda text="": "no loss", "wrong:")
+    add_loss(lambda: "no loss", "wrong")
+    for name in ("wrong", "wrong:1", "power", "made:1", "test", ":", ""):
+        with pytest.raises(ValueError, match=r"loss \("):
+            loss_of(name)
+    with pytest.raises(ValueError, match="fingerprint"):
+        from_fingerprint("made")  # files name built-in losses alone
 
 
 @pytest.mark.parametrize("cells", [None, 3])
@@ -182,7 +202,7 @@ def test_no_value_is_asked_for_twice(cells):
 
 
 def test_what_is_remembered_is_bounded_and_left_out_of_pickles():
-    problem = NoiseProblem(epsilon=1.0, delta=0.1, loss=parse("pinball:0.9"))
+    problem = NoiseProblem(epsilon=1.0, delta=0.1, loss=loss_of("pinball:0.9"))
     for radius in range(100):
         problem.cost(3, radius)
     assert len(problem._costs) < 10
@@ -195,7 +215,7 @@ def test_what_is_remembered_is_bounded_and_left_out_of_pickles():
 @given(st.sampled_from(["l1", "l2", "pinball:0.9", "pinball:0.5"]), st.fractions(-9, 9))
 def test_losses_agree_with_themselves(name, z):
     """Values in floats, exact ones, scaled ones and those of chords are of the same function."""
-    loss = parse(name)
+    loss = loss_of(name)
     assert float(loss.value(z)) == pytest.approx(loss(float(z)), abs=1e-12)
     assert loss.values(np.array([float(z)]))[0] == loss(float(z))
     assert loss.value(3 * z) == 3**loss.power * loss.value(z)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.losses.base import Loss, loss_of
 
 LOSSES = ["l1", "l2", "pinball:0.8"]
 OWN = [Loss(lambda x: abs(x) ** 1.5, "convex"), Loss(lambda x: abs(x) ** 0.5, "monotone")]
@@ -26,7 +26,7 @@ def plainly(loss, z, h, weigh):
 @settings(max_examples=40)
 @given(z=places, h=lengths)
 def test_named_losses_are_integrated_exactly(name, z, h):
-    loss = parse(name)
+    loss = loss_of(name)
     falling, rising = loss.halves(z, h)
     assert float(falling) == pytest.approx(plainly(loss, z, h, lambda s: 1 - s), abs=2e-4)
     assert float(rising) == pytest.approx(plainly(loss, z, h, lambda s: s), abs=2e-4)
@@ -48,5 +48,5 @@ def test_a_users_loss_is_never_underestimated(loss, z, h):
 @settings(max_examples=40)
 @given(z=places, h=lengths)
 def test_the_two_halves_of_a_mirrored_loss_change_places(z, h):
-    loss, mirrored = parse("pinball:0.75"), parse("pinball:0.25")
+    loss, mirrored = loss_of("pinball:0.75"), loss_of("pinball:0.25")
     assert loss.halves(z, h) == mirrored.halves(h - z, h)[::-1]

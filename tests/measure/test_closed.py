@@ -9,7 +9,7 @@ import pytest
 
 from opendp_optimal import make_exact_gaussian, make_optimal_noise, then_optimal_noise
 from opendp_optimal.known import DiscreteGaussian
-from opendp_optimal.losses.base import parse
+from opendp_optimal.losses.base import loss_of
 from opendp_optimal.measure.closed import gaussian_for_delta, gaussian_for_rho, laplace_for_rho
 from opendp_optimal.measure.compose import compose
 from opendp_optimal.measure.space import Space
@@ -55,7 +55,7 @@ def test_less_variance_than_opendp_asks_for(epsilon: float, delta: float, saved:
             d_out=(epsilon, delta),
             T=float,
         )
-        assert meas.noise.law.expected_loss(parse("l2")) < (1 - saved) * native**2
+        assert meas.noise.law.expected_loss(loss_of("l2")) < (1 - saved) * native**2
 
 
 @pytest.mark.parametrize("carrier", ["f64", "f32", "i32", "u8"])

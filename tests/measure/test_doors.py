@@ -84,8 +84,9 @@ def test_what_opendp_does_not_hand_over_is_not_used(monkeypatch):
     called = []
     refused = SimpleNamespace(tag=1, ok=0)
     monkeypatch.setattr(_callback, "_object_as_slice", lambda argument: refused)
+    monkeypatch.setattr(_callback, "_callback", lambda serve: serve)
     with pytest.raises(RuntimeError, match="could not hand over"):
-        _callback._number(called.append, "f64", "f64")(0)
+        _callback.number_callback(called.append, "f64", "f64")(0)
     assert called == []
 
 
@@ -98,10 +99,11 @@ def test_what_opendp_does_not_take_is_not_released(monkeypatch):
     monkeypatch.setattr(_callback, "_slice_free", lambda handle: None)
     monkeypatch.setattr(_callback, "_slice_as_object", lambda *a: SimpleNamespace(tag=1, ok=0))
     monkeypatch.setattr(_callback, "_result_ok", done.append)
+    monkeypatch.setattr(_callback, "_callback", lambda serve: serve)
     with pytest.raises(RuntimeError, match="could not take"):
-        _callback._number(lambda value: value + 1, "f64", "f64")(0)
+        _callback.number_callback(lambda value: value + 1, "f64", "f64")(0)
     with pytest.raises(TypeError):
-        _callback._number(lambda value: 2.5, "f64", "i32")(0)
+        _callback.number_callback(lambda value: 2.5, "f64", "i32")(0)
     assert done == []
 
 

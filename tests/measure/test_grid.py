@@ -68,8 +68,8 @@ def test_the_grid_hides_the_sensitivity_and_little_more(d_in: float) -> None:
 def test_a_release_is_the_exact_sum_rounded_once(x: float, d_in: float, noise: int) -> None:
     table = Fixed(noise)
     grid = grid_for(FLOAT, table, Fraction(d_in))  # type: ignore[arg-type]
-    one = releaser(FLOAT, table, grid)(x)  # type: ignore[arg-type]
-    (many,) = releaser(FLOATS, table, grid)([x])  # type: ignore[arg-type]
+    one = releaser(FLOAT, table.draw, grid)(x)
+    (many,) = releaser(FLOATS, table.draw, grid)([x])
     exact = round(Fraction(x) * Fraction(2) ** grid.bits) + noise
     value = Fraction(exact) / Fraction(2) ** grid.bits
     largest = LARGEST["f64"]
@@ -86,8 +86,8 @@ def test_a_release_is_the_exact_sum_rounded_once(x: float, d_in: float, noise: i
 @pytest.mark.parametrize("noise", [2**53 + 1, -(2**60) - 1])
 def test_noise_beyond_doubles_goes_through_integers(noise: int) -> None:
     table, grid = Fixed(noise), Grid(20, 1, 65537, 65537 * 16)
-    (many,) = releaser(FLOATS, table, grid)([3.0])  # type: ignore[arg-type]
-    assert many == releaser(FLOAT, table, grid)(3.0)  # type: ignore[arg-type]
+    (many,) = releaser(FLOATS, table.draw, grid)([3.0])
+    assert many == releaser(FLOAT, table.draw, grid)(3.0)
     assert many == float(Fraction(3 * 2**20 + noise) / 2**20)
 
 
@@ -133,8 +133,8 @@ def test_integers_stop_at_the_ends_of_their_type(carrier: str, noise: int) -> No
     table.kind = "integer"
     values = [low, low + 1, 0, high - 1, high]
     expected = [min(high, max(low, v + noise)) for v in values]
-    scalar = releaser(Space(carrier, "absolute"), table, grid)  # type: ignore[arg-type]
-    vector = releaser(Space(carrier, "l1"), table, grid)  # type: ignore[arg-type]
+    scalar = releaser(Space(carrier, "absolute"), table.draw, grid)
+    vector = releaser(Space(carrier, "l1"), table.draw, grid)
     assert [scalar(v) for v in values] == expected
     assert vector(values).tolist() == expected
 
@@ -147,8 +147,8 @@ def test_large_integer_sensitivities_round_the_exact_sum(x: int, d_in: int, nois
     assert grid.reach >= d_in * 2**grid.bits
     exact = Fraction(x * 2**grid.bits + noise, 2**grid.bits)
     expected = math.floor(exact + Fraction(1, 2))
-    assert releaser(space, table, grid)(x) == expected  # type: ignore[arg-type]
-    assert releaser(Space("i64", "l1"), table, grid)([x]).tolist() == [expected]  # type: ignore[arg-type]
+    assert releaser(space, table.draw, grid)(x) == expected
+    assert releaser(Space("i64", "l1"), table.draw, grid)([x]).tolist() == [expected]
 
 
 def test_too_large_integer_sensitivity_is_refused() -> None:

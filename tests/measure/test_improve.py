@@ -6,7 +6,7 @@ import opendp.prelude as dp
 import pytest
 
 from opendp_optimal import accuracy, improve, then_optimal_noise
-from opendp_optimal.losses.base import parse
+from opendp_optimal.losses.base import loss_of
 from opendp_optimal.measure.anatomy import law_of
 
 dp.enable_features("contrib", "honest-but-curious")
@@ -32,7 +32,7 @@ def test_never_worse(name: str) -> None:
     assert better.output_measure == native.output_measure
     assert better.input_domain == native.input_domain
     assert better.map(1) <= native.map(1)
-    before, after = (law_of(m, vectors=True).expected_loss(parse("l1")) for m in (native, better))
+    before, after = (law_of(m, vectors=True).expected_loss(loss_of("l1")) for m in (native, better))
     assert after <= 1.001 * before
     if name in ("laplace", "cast", "large rho"):
         assert better is not native

@@ -62,6 +62,50 @@ def test_the_variance_is_the_certified_one(norm: str, delta: float, size: int) -
     assert law.cdf(0.0) == pytest.approx(0.5)
 
 
+ROUNDED = [
+    (dp.linf_distance(T=int), 5, 1, (8.0, 0.05)),
+    (dp.linf_distance(T=int), 17, 1, (14.0, 0.05)),
+    (dp.linf_distance(T=int), 2, 3, (4.0, 0.0)),
+    (dp.linf_distance(T=int), 17, 1, (5.0, 1e-3)),
+    (L2, 9, 2.5, (6.0, 1e-2)),
+]
+
+
+@pytest.mark.parametrize("loss", ["l1", "l2"])
+@pytest.mark.parametrize("case", ROUNDED)
+def test_integers_lose_what_is_stated(case: tuple, loss: str) -> None:
+    """Rounding to integers counts exactly where the noise is about as wide as a step."""
+    metric, size, d_in, target = case
+    meas = make_optimal_noise(dp.vector_domain(INT, size=size), metric, d_in, target, loss=loss)
+    stated = meas.guarantee.expected_loss
+    law = law_of(meas, vectors=True)
+    assert size * law.expected_loss(loss_of(loss)) == pytest.approx(stated, rel=1e-3)
+    power = int(loss[1])
+    lost = [sum(abs(x) ** power for x in meas([0] * size)) for _ in range(600)]
+    assert abs(np.mean(lost) - stated) < 7 * np.std(lost) / np.sqrt(600)
+
+
+def test_fewer_errors_where_integers_hardly_move() -> None:
+    """What is lost by |x| is at most what is lost by its square, for integers."""
+    space = dp.vector_domain(INT, size=5), dp.linf_distance(T=int)
+    stated = [
+        make_optimal_noise(*space, 1, (11.0, 0.05), loss=loss).guarantee.expected_loss
+        for loss in ("l1", "l2")
+    ]
+    assert stated[0] <= stated[1] < 0.05
+
+
+@pytest.mark.parametrize("moved", [1, 300, 5000])
+@pytest.mark.parametrize("epsilon", [0.3, 5.0, 12.0])
+def test_the_law_of_integers_that_move_far(moved: int, epsilon: float) -> None:
+    from opendp_optimal import solve_radial
+
+    asked = {"norm": "linf", "loss": "l1", "integer_sensitivity": moved, "bound": False}
+    table: RadialTable = solve_radial(epsilon, 0.0, 3, **asked)
+    lost = 3 * table.coordinate().expected_loss(loss_of("l1"))
+    assert lost == pytest.approx(table.upper, rel=1e-3)
+
+
 def test_vectors_of_any_length_have_no_law() -> None:
     meas = make_optimal_noise(dp.vector_domain(FLOAT), L2, 1.0, (1.0, 1e-6))
     with pytest.raises(ValueError, match="fixes the length"):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opendp_optimal.losses.base import parse
+from opendp_optimal.losses.base import loss_of
 from opendp_optimal.model import bounded as model
 from opendp_optimal.problem.bounded import BoundedProblem
 
@@ -64,7 +64,7 @@ def test_cells_are_at_most_so_far_apart(bins, cells, one, other):
 @pytest.mark.parametrize("loss", ["l1", "l2", "pinball:0.9"])
 def test_costs_are_those_of_the_mechanism(loss):
     """Against a simulation of the shift, at one answer after the other."""
-    asked = problem(loss=parse(loss), prior=(0.1, 0.2, 0.3, 0.4))
+    asked = problem(loss=loss_of(loss), prior=(0.1, 0.2, 0.3, 0.4))
     lattice = model.lattice_above(asked, 2, 4)
     channel = model.above(asked, lattice)
     b = float(lattice.step)
@@ -87,7 +87,7 @@ def test_symmetry_is_seen_where_it_is():
     assert model.above(problem(), lattice).mirrored
     assert model.above(problem(cap=2.0), lattice).mirrored
     assert not model.above(problem(prior=(0.1, 0.9)), lattice).mirrored
-    assert not model.above(problem(loss=parse("pinball:0.9")), lattice).mirrored
+    assert not model.above(problem(loss=loss_of("pinball:0.9")), lattice).mirrored
 
 
 @given(st.floats(0.05, 7.0), st.floats(0.1, 20.0), st.integers(1, 6), st.integers(0, 3))

@@ -111,6 +111,9 @@ def bad_hooks() -> dict[str, dict[str, Any]]:
     def naming_a_loss_l1(register: Any) -> None:
         register(Loss(abs, "l1"))
 
+    def taking_a_family(register: Any) -> None:
+        register(lambda level: Loss(abs), name="pinball:0.5")
+
     def unmarked(register: Any) -> None:
         """Lacks its marker."""
 
@@ -129,6 +132,7 @@ def bad_hooks() -> dict[str, dict[str, Any]]:
         "existing folder": marked("tables", registering("no/such/folder")),
         "must be a Loss": marked("losses", registering("l7")),
         "built-in loss": marked("losses", naming_a_loss_l1),
+        "made by a function with a name": marked("losses", taking_a_family),
         "click.Command": marked("commands", registering(print)),
     }
 
@@ -175,6 +179,17 @@ def test_nobody_takes_a_built_in_name(plugin: Make) -> None:
     thief = plugin("aaa", **marked("mechanisms", registering(make_thing, name="optimal")))
     found = plugins.discover([thief, *builtin])
     assert found.mechanisms["optimal"].distribution == plugins.OWN
+    assert [failure.distribution for failure in found.failures] == ["aaa"]
+
+
+@pytest.mark.parametrize("name", ["l1", "pinball:"])
+def test_nobody_takes_the_name_of_a_built_in_loss(plugin: Make, name: str) -> None:
+    from importlib.metadata import entry_points
+
+    builtin = [p for p in entry_points(group=hookspecs.PROJECT) if p.dist.name == plugins.OWN]
+    hook = marked("losses", registering(lambda level="": Loss(abs), name=name))
+    found = plugins.discover([plugin("aaa", **hook), *builtin])
+    assert found.losses[name].distribution == plugins.OWN
     assert [failure.distribution for failure in found.failures] == ["aaa"]
 
 

@@ -37,11 +37,17 @@ for name in package.__all__:
 
 ENROLLED = """
 import json, sys
-from opendp_optimal.measure._opendp import _enrolled
 import opendp_optimal
-before = set(_enrolled)
+from opendp_optimal.losses import NAMED
+from opendp_optimal.measure._opendp import _enrolled
+from opendp_optimal.table.store import _extra_directories
+
+def enrolled():
+    return {*_enrolled, *(f"loss {name}" for name in NAMED), *map(str, _extra_directories)}
+
+before = enrolled()
 __import__(sys.argv[1])
-print(json.dumps(sorted(set(_enrolled) - before)))
+print(json.dumps(sorted(enrolled() - before)))
 """
 
 
@@ -88,15 +94,58 @@ def test_an_import_enrols_exactly_what_the_hook_registers(name: str) -> None:
     face = f"opendp_optimal_{name}"
     pytest.importorskip(face)
     registered: list[str] = []
+    names = {
+        "mechanisms": lambda made: made.__name__.removeprefix("make_"),
+        "losses": lambda loss: f"loss {loss.name}",
+        "tables": str,
+    }
+    for kind, name_of in names.items():
 
-    def register(make, *, name=None):
-        registered.append(name or make.__name__.removeprefix("make_"))
+        def register(value, *, name=None, name_of=name_of):
+            registered.append(name or name_of(value))
 
-    hook = getattr(
-        import_module(f"{face}.plugin"), "opendp_optimal_register_mechanisms", lambda register: None
-    )
-    hook(register)
+        hook = f"opendp_optimal_register_{kind}"
+        getattr(import_module(f"{face}.plugin"), hook, lambda register: None)(register)
     assert json.loads(run(ENROLLED, face)) == sorted(registered)
+    if name == "example":
+        assert len(registered) == 3  # one of each kind
+
+
+BROKEN = """
+from opendp_optimal import hookimpl, plugins
+from opendp_optimal.measure._opendp import _enrolled
+
+class Plugin:
+    @staticmethod
+    @hookimpl
+    def opendp_optimal_register_mechanisms(register):
+        register(lambda input_domain, input_metric: None, name="half_done")
+    @staticmethod
+    @hookimpl
+    def opendp_optimal_register_losses(register):
+        raise RuntimeError("broken inside")
+
+try:
+    plugins.enrol(Plugin)
+except RuntimeError:
+    assert "half_done" not in _enrolled
+else:
+    raise AssertionError
+"""
+
+
+def test_a_plugin_with_a_broken_hook_leaves_nothing_behind() -> None:
+    run(BROKEN)
+
+
+def test_an_import_makes_the_losses_and_tables_of_a_plugin_usable() -> None:
+    pytest.importorskip("opendp_optimal_example")
+    run(
+        "import opendp_optimal_example\n"
+        "from opendp_optimal import advise, load_plugins, solve\n"
+        "assert solve(1.0, 0.1, loss='huber', gap=0.1).loss is opendp_optimal_example.HUBER\n"
+        "assert not load_plugins().failures\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["opendp_optimal.builtins", *HOOKS])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opendp_optimal.losses.base import Loss, parse
+from opendp_optimal.losses.base import Loss, loss_of
 from opendp_optimal.problem.bounded import BoundedProblem
 
 
@@ -64,7 +64,7 @@ def test_descriptions_identify_problems():
         problem(integer=True),
         problem(edges=(0.0, 1.0, 4.0)),
         problem(sensitivity=1.0),
-        problem(loss=parse("l2")),
+        problem(loss=loss_of("l2")),
     ]
     assert len({one.fingerprint for one in asked}) == len(asked)
     for one in asked:

@@ -1,6 +1,6 @@
 import pytest
 
-from opendp_optimal.losses.base import parse
+from opendp_optimal.losses.base import loss_of
 from opendp_optimal.problem.noise import NoiseProblem
 
 
@@ -36,10 +36,10 @@ def test_fingerprints_tell_problems_apart():
         {},
         {"epsilon": 1.0000000000000002},
         {"delta": 0.2},
-        {"loss": parse("l2")},
-        {"loss": parse("pinball:0.9")},
-        {"loss": parse(lambda x: abs(x) ** 1.5)},
-        {"loss": parse(lambda x: abs(x) ** 1.6)},
+        {"loss": loss_of("l2")},
+        {"loss": loss_of("pinball:0.9")},
+        {"loss": loss_of(lambda x: abs(x) ** 1.5)},
+        {"loss": loss_of(lambda x: abs(x) ** 1.6)},
         {"integer_sensitivity": 1},
         {"symmetric": True},
         {"monotone": True},

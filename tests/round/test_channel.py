@@ -121,7 +121,7 @@ def test_pure_channels_are_lifted_before_they_are_rounded():
 
 def solution(budget, slack, caps=(), dual=1.0):
     arrays = [np.array(v, float) for v in (budget, slack, caps)]
-    return ChannelSolution(np.zeros((0, 0)), *arrays, dual, dual, 0.0, "optimal", 0)
+    return ChannelSolution(np.zeros((0, 0)), *arrays, dual, dual, 0.0, "optimal")
 
 
 def test_rounded_prices():
@@ -169,14 +169,12 @@ def test_prices_of_folded_programmes_go_to_both_images():
     rng = np.random.default_rng(9)
     count = len(program.first)
     given = solution(rng.uniform(1, 2, count), rng.uniform(0, 1, (count, 5)))
-    pairs, budget, slack = rounding._unfold_prices(given, program, problem)
-    assert pairs.tolist() == list(range(len(problem.pairs)))
-    assert budget.sum() == pytest.approx(given.budget_price.sum())
+    slack = rounding._unfold_prices(given.slack_price, program, problem)
+    assert len(slack) == len(problem.pairs)
     assert slack.sum() == pytest.approx(given.slack_price.sum())
     index = {tuple(p): r for r, p in enumerate(problem.pairs.tolist())}
     for (x, z), r in index.items():
         image = index[4 - x, 4 - z]
-        assert budget[r] == budget[image]
         assert np.array_equal(slack[r], slack[image][::-1])
     # The same bound, by weak duality at any channel that is its own mirror image.
     p = rng.dirichlet(np.ones(5), len(program.cost))

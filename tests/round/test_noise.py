@@ -104,7 +104,6 @@ def solution(slack, budget, *, shifts=None, order=(), tail=(), dual=1.0):
         primal=dual,
         dual=dual,
         status="optimal",
-        iterations=0,
     )
 
 

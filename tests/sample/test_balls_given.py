@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from opendp_optimal.sample import balls, radial
+from opendp_optimal.sample import balls, integers, radial
 from opendp_optimal.sample.balls import ball_points, cube_points
 from opendp_optimal.sample.digits import Digits
-from opendp_optimal.sample.radial import DecayRadii, ListedRadii, radial_vectors
+from opendp_optimal.sample.radial import DecayRadii, listed_radii, radial_vectors
 from tests.sample.given import Given, exp_minus
 
 FULL = 1 << 62
@@ -71,6 +71,15 @@ def test_equal_digits_of_l1_balls_are_told_apart():
     gaps_ = balls._long_gaps([3, 5], [5, 5], Given([9, 4]))
     assert gaps_ == [3, 1]  # 5.<5><4> - 3.<5><9> is below 2
     assert balls._long_gaps([3, 5], [5, 5], Given([4, 4, 1, 9])) == [3, 2]
+
+
+def test_two_equal_digits_among_others_are_told_apart():
+    # 3.<5>, 3.<5> and 3.<9>: the first two take more digits, and are in the other order then.
+    asked = []
+    parts = iter([Given([3, 3, 3])(24), Given([5, 5, 9])(24), Given([9, 4, 1])(24), b"\xff"])
+    found = balls._simplex(np.array([7]), 3, lambda n: asked.append(n) or next(parts))
+    assert asked == [24, 24, 24, 1]
+    assert found.tolist() == [[3, 0, 0]]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 30])
@@ -202,7 +211,7 @@ def test_batches(norm, monkeypatch):
 
 def test_listed_radii_by_given_words():
     weights = np.array([1 << 60, 1 << 61, 1 << 60])
-    radii = ListedRadii(3, 10, 2, weights, 1 << 60, 7)
+    radii = listed_radii(3, 10, 2, weights, 1 << 60, 7)
     quarter = 1 << 62  # of all words
     words = [0, quarter, 3 * quarter - 1, 3 * quarter, (1 << 64) - 1]
     # Beyond: going on has the last quarter of the words. The fourth stops, the fifth goes on once.
@@ -272,7 +281,7 @@ def test_radii_are_settled_exactly(numbers):
                 asked.append((rate, count))
                 return np.array(split * (count // len(split)))
 
-            patch.setattr(radial, "laplace_integers", laplace)
+            patch.setattr(integers, "laplace_integers", laplace)
             patch.setattr(radial, "_BATCH", 2 * len(split))
             found = law._propose(4, Given(words))
         assert found.tolist() == [radius] * 2
@@ -282,7 +291,7 @@ def test_radii_are_settled_exactly(numbers):
 def test_radii_are_one_more_than_folded_noise(monkeypatch):
     law = DecayRadii(2, Fraction(0.01), Fraction(0))
     monkeypatch.setattr(
-        radial, "laplace_integers", lambda rate, count, *, source: np.array([5, -1, 0, -3, 7, -2])
+        integers, "laplace_integers", lambda rate, count, *, source: np.array([5, -1, 0, -3, 7, -2])
     )
     monkeypatch.setattr(DecayRadii, "_chances", lambda self, radii: np.array([2.0, 2.0]))
     assert law._propose(2, Given()).tolist() == [6, 11]

@@ -61,7 +61,8 @@ def test_the_narrowest_of_unequal_bins_counts():
 
 
 def test_equal_bins_cover_the_range_and_the_sensitivity():
-    for sensitivity, cells, bins, bits in ((1.0, 2, 15, 3), (1.0, 2, 40, 3), (0.3, 1, 9, 10)):
+    tried = ((1.0, 2, 15, 3), (1.0, 2, 40, 3), (0.3, 1, 9, 10), (0.3, 1, 16, 10), (1.0, 3, 16, 4))
+    for sensitivity, cells, bins, bits in tried:
         problem = asked(sensitivity=sensitivity)
         found = prepare(problem, rows(bins + 1), cells, bits, np.zeros((0, 2)), False)
         assert isinstance(found, Shifting)

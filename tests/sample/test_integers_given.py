@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from opendp_optimal.exact.exponentials import exp_bounds
 from opendp_optimal.sample import integers as noise
 from opendp_optimal.sample import strips
 from opendp_optimal.sample.digits import Digits, below, settle, settle_beyond
@@ -211,6 +212,10 @@ def test_a_number_is_compared_with_an_exponential():
         exact = factor * exp_minus(x) * 2**64
         told = [below(Digits(math.floor(exact) + k, 64, Given()), x, x, factor) for k in (-1, 0, 1)]
         assert told == [True, None, False]
+    # Where the end is between both bounds of the exponential, nothing is said.
+    v, x = Digits(1 << 62, 64, Given()), Fraction(1, 3)
+    upper = Fraction(exp_bounds(x, 128)[1], 1 << 128)
+    assert below(v, x, x, v.high / upper) is None
     third = Digits(math.floor(exp_minus(Fraction(1, 2)) * 256), 8, Given())
     near, far, one = Fraction(1, 4), Fraction(1), Fraction(1)
     assert below(third, near, near, one) is True

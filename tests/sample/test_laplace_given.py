@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from opendp_optimal.sample import integers as noise
-from opendp_optimal.sample.digits import Digits
+from opendp_optimal.sample.digits import Digits, settled
 from tests.sample.given import Given, exp_minus
 
 
@@ -147,6 +147,15 @@ def test_lengths_that_are_integers_are_exact():
     v = Digits(math.floor(exp_minus(Fraction(1)) * 2**64) - 1, 64, Given(then=255))
     assert noise._keep_vector([3, -4], Fraction(3, 5), Fraction(2, 7), v) is True
     assert v.bits == 64
+    # A bound on the root, however close, would not decide here.
+    rate = next(
+        r
+        for r in (Fraction(1, 11) + Fraction(k, 10**6) for k in range(1000))
+        if (exp_minus(5 * r) * 2**64) % 1 < r * exp_minus(5 * r) / 2
+    )
+    v = Digits(math.floor(exp_minus(5 * rate) * 2**64) - 1, 64, Given(then=255))
+    assert noise._keep_vector([3, -4], rate, Fraction(0), v) is True
+    assert v.bits == 64
     # An exponent that is not negative by rounding only counts as 0: all are kept.
     full = Digits((1 << 64) - 2, 64, Given(then=255))
     assert noise._keep_vector([1, 1], Fraction(1, 10**9), Fraction(1), full) is True
@@ -166,4 +175,4 @@ def test_digits_are_extended_until_they_decide():
     x = Fraction(1, 3)
     tie = math.floor(exp_minus(x) * 2**64)
     for then, expected in ((0, True), (255, False)):
-        assert noise._settled(x, Digits(tie, 64, Given(then=then))) is expected
+        assert settled(Digits(tie, 64, Given(then=then)), x) is expected

@@ -9,7 +9,7 @@ import pytest
 
 from opendp_optimal.sample import noise as module
 from opendp_optimal.sample.noise import NoiseSampler
-from opendp_optimal.sample.pair import PairSampler
+from opendp_optimal.sample.pair import pair_sampler
 from opendp_optimal.sample.words import secure_bytes, uniform_below_each
 from tests.sample.given import Given
 
@@ -71,6 +71,8 @@ def test_the_spike_has_its_width():
     one, many = both([SPIKE, 2, SPIKE], None, 9, lambda steps: asked.append(steps) or 3)
     assert one == many.tolist() == [1, 4, 1]
     assert set(asked) == {9}
+    one, many = both([SPIKE, SPIKE], None, 9, lambda steps: 7)  # the last of -3..3
+    assert one == many.tolist() == [3, 3]
 
 
 @pytest.mark.usefixtures("places")
@@ -106,18 +108,29 @@ def test_long_noise_is_exact(far):
     assert len(empty.draw(0, 3)) == 0
 
 
+def test_pairs_are_centred():
+    """Each number of a pair is counted from the middle of its own range."""
+    for rows, columns in ((5, 3), (7, 9)):
+        for where in ((0, 0), (rows - 1, columns - 1)):
+            weights = np.zeros((rows, columns), np.int64)
+            weights[where] = FULL
+            cells, counts = pair_sampler(weights)(1, 1)
+            assert cells.tolist() == [where[1] - columns // 2]
+            assert counts.tolist() == [where[0] - rows // 2]
+
+
 def test_pairs_of_all_words():
     """Each of the fifteen points has the share of words that its weight says."""
     weights = np.arange(1, 16, dtype=np.int64).reshape(3, 5) << 55
     weights[1, 2] += FULL - int(weights.sum())
-    sampler = PairSampler.of(weights)
+    sampler = pair_sampler(weights)
     place = 0
     for row, column in itertools.product(range(3), range(5)):
         for inside in (place, place + int(weights[row, column]) - 1):
-            sums, counts = sampler.draw(1, 3, Given([inside << 2, 2]))
+            sums, counts = sampler(1, 3, Given([inside << 2, 2]))
             assert (counts.tolist(), sums.tolist()) == ([row - 1], [3 * (column - 2) + 1])
         place += int(weights[row, column])
-    sums, counts = sampler.draw(2, 1, Given([0, (1 << 64) - 1]))
+    sums, counts = sampler(2, 1, Given([0, (1 << 64) - 1]))
     assert (sums.tolist(), counts.tolist()) == ([-2, 2], [-1, 1])
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opendp_optimal.sample import integers
 from opendp_optimal.sample import quantiles as own
 
 DIGITS = 1 << 32
@@ -80,11 +81,11 @@ def test_what_a_record_moves(share, moves):
 def test_geometric_noise_is_folded(monkeypatch):
     asked = []
 
-    def laplace(rate, count):
+    def laplace(rate, count, *, source):
         asked.append((rate, count))
         return np.array([0, 1, 5, -1, -2, -6])
 
-    monkeypatch.setattr(own, "laplace_integers", laplace)
+    monkeypatch.setattr(integers, "laplace_integers", laplace)
     assert own.geometric(0.25, 6).tolist() == [0, 1, 5, 0, 1, 5]
     assert asked == [(0.25, 6)]
 
@@ -223,6 +224,26 @@ def test_numbers_with_the_fewest_digits(sign):
         assert low <= found < high
         times = Decimal(found) / fewest(low, high)
         assert float(times) == pytest.approx(round(times), rel=1e-12)
+
+
+def test_round_numbers_of_any_size():
+    for unit in (1e-60, 1e-300, 1e60):
+        low, high = np.array([1.23, -4.56]) * unit, np.array([1.31, -4.48]) * unit
+        assert own.round_numbers(low, high) / unit == pytest.approx([1.3, -4.5], rel=1e-12)
+    # A range without numbers is none for the others.
+    found = own.round_numbers(np.array([1.0, 498.8]), np.array([1.0, 501.3]))
+    assert found.tolist() == [1.0, 500.0]
+
+
+@pytest.mark.parametrize("number", [3, (1 << 16) - 1, 1 << 16, 1 << 17])
+def test_records_of_a_cell_by_their_digits(number, monkeypatch):
+    """All have the same digit, the first or another one: before it none is, behind it all are."""
+    for digit in (0, 1, 40_000, (1 << own.ORDER_BITS) - 1):
+        monkeypatch.setattr(own, "_orders", lambda count, digit=digit: np.full(count, digit))
+        records = own._Records(np.array([2]), np.array([number]))
+        ends = np.array([0, 1, 2, digit, digit + 1, 1 << own.ORDER_BITS])
+        found = records.before((2 << own.ORDER_BITS) + ends)
+        assert found.tolist() == [number * int(end > digit) for end in ends]
 
 
 def test_round_numbers_at_the_ends():

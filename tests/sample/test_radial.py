@@ -10,7 +10,7 @@ from scipy import special, stats
 from opendp_optimal.sample import balls, radial
 from opendp_optimal.sample.balls import ball_points, cube_points
 from opendp_optimal.sample.digits import Digits
-from opendp_optimal.sample.radial import ChosenRadii, DecayRadii, ListedRadii, radial_vectors
+from opendp_optimal.sample.radial import DecayRadii, chosen_radii, listed_radii, radial_vectors
 
 RARE = 1e-7
 """Chance of a false alarm of each test."""
@@ -115,7 +115,7 @@ def test_radii_are_settled_as_their_chances_say():
 
 
 def test_chosen_radii_have_their_weights():
-    radii = ChosenRadii(np.array([3, 10, 70]), np.array([1 << 60, 1 << 60, 1 << 61]))
+    radii = chosen_radii(np.array([3, 10, 70]), np.array([1 << 60, 1 << 60, 1 << 61]))
     drawn = radii(4000)
     seen = [int((drawn == r).sum()) for r in (3, 10, 70)]
     assert sum(seen) == 4000
@@ -123,7 +123,7 @@ def test_chosen_radii_have_their_weights():
 
 
 def test_listed_radii_go_on_without_end():
-    radii = ListedRadii(3, 10, 2, np.array([1 << 61, 1 << 61]), 1 << 61, 7)
+    radii = listed_radii(3, 10, 2, np.array([1 << 61, 1 << 61]), 1 << 61, 7)
     drawn = radii(4000) // 7
     assert set((drawn % 10).tolist()) == {3}
     assert drawn.min() == 23

@@ -266,6 +266,17 @@ def test_a_users_loss():
     assert dull.lower > 0
 
 
+@pytest.mark.parametrize("towards", [0.0, 3**1.5, math.inf])
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+def test_a_cap_next_to_the_largest_loss_of_a_function(delta, towards):
+    cap = math.nextafter(3**1.5, towards)
+    asked = {"sensitivity": 1, "range": (0, 3), "integer": True, "cap": cap}
+    table = solve_bounded(1.0, delta, loss=lambda x: abs(x) ** 1.5, cache=False, **asked)
+    table.verify()
+    assert table.largest_conditional_loss <= cap
+    assert table.gap <= 1e-3
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opendp_optimal import GapWarning, SolverError, known, solve
-from opendp_optimal.losses.base import parse
+from opendp_optimal.losses.base import loss_of
 from opendp_optimal.model.noise import program_above
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.search.options import METHODS
@@ -216,7 +216,7 @@ def test_every_method_of_the_table_can_be_asked_for():
 
 def test_methods_that_do_not_serve_say_when_they_do():
     falling = program_above(
-        NoiseProblem(epsilon=1.0, delta=0.1, loss=parse("l1"), monotone=True), 4
+        NoiseProblem(epsilon=1.0, delta=0.1, loss=loss_of("l1"), monotone=True), 4
     )
     for method in ("cutting-planes", "partition-cuts"):
         with pytest.raises(SolverError, match=f"'{method}' serves only"):

@@ -8,7 +8,7 @@ import pytest
 
 from opendp_optimal import GapWarning, solve
 from opendp_optimal.certify.noise import prove_bound
-from opendp_optimal.losses.base import parse
+from opendp_optimal.losses.base import loss_of
 from opendp_optimal.model.noise import floats
 from opendp_optimal.search.closed import largest_shift_prices
 from opendp_optimal.table.files.noise import KIND as NOISE
@@ -66,16 +66,16 @@ def test_prices_of_the_largest_shift_prove_a_close_bound(loss, cells):
     from opendp_optimal.round.noise import round_prices
 
     epsilon, blocks = 0.1, 300
-    exact = parse(loss).on_integers((blocks + 1) * cells)
+    exact = loss_of(loss).on_integers((blocks + 1) * cells)
     solution = largest_shift_prices(
         floats(exact.lower, exact.denominator), cells, epsilon, 0.0, blocks
     )
     reach = blocks * cells + cells + 1
-    cost = parse(loss).on_integers(reach)
+    cost = loss_of(loss).on_integers(reach)
     dual = round_prices(
         solution, cost, cells=cells, epsilon=epsilon, delta=0.0, mirrored=True, temper=True
     )
-    cost = parse(loss).on_integers(dual.reach)
+    cost = loss_of(loss).on_integers(dual.reach)
     proved = float(prove_bound(dual, cost, epsilon=epsilon, delta=0.0))
     places = np.arange(-400, 401)
     chances = np.exp(-epsilon * np.abs(places))

@@ -13,7 +13,6 @@ from opendp_optimal import GapWarning, NoiseTable, solve, solve_bounded
 from opendp_optimal.model.noise import program_below
 from opendp_optimal.model.work import Work
 from opendp_optimal.problem.noise import NoiseProblem
-from opendp_optimal.search import noise as search
 from opendp_optimal.search.sizing import MOST_SECONDS, most_cells, seconds
 from opendp_optimal.search.stairs import staircase, truncation_radius
 from opendp_optimal.solvers import run_noise
@@ -38,7 +37,7 @@ def programmes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(len(program.shifts) * program.points)
         return run_noise(program, **options)
 
-    monkeypatch.setattr(search, "_run", counted)
+    monkeypatch.setattr("opendp_optimal.solvers.run_noise", counted)
     return sizes
 
 
@@ -97,7 +96,7 @@ def test_every_method_ends_with_its_work(
         finally:
             spent.append(0.002 - work.left)
 
-    monkeypatch.setattr(search, "_run", little)
+    monkeypatch.setattr("opendp_optimal.solvers.run_noise", little)
     table = answered(epsilon=0.5, delta=delta, method=method, gap=0.01)
     assert 0 < max(spent) < 0.02
     assert 0 <= table.lower <= table.upper

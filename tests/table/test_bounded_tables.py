@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from opendp_optimal import CertificateError, Loss, TableFormatError, solve_bounded
-from opendp_optimal.losses.base import parse
+from opendp_optimal.losses.base import loss_of
 from opendp_optimal.table import store as cache
 from opendp_optimal.table.files.bounded import KIND as BOUNDED
 
@@ -171,7 +171,7 @@ def test_no_field_can_be_changed(delta):
             forged(problem, cap=0.1),
             forged(problem, cap=-1.0),
             forged(problem, prior=(0.9, 0.1)),
-            forged(problem, loss=parse("l2")),
+            forged(problem, loss=loss_of("l2")),
             forged(problem, high=float("inf")),
         ],
         "dual": [

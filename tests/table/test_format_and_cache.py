@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opendp_optimal import CertificateError, TableFormatError, solve
-from opendp_optimal.losses.base import parse
+from opendp_optimal.losses.base import loss_of
 from opendp_optimal.problem.noise import NoiseProblem
 from opendp_optimal.table import store as cache
 from opendp_optimal.table.files.noise import KIND as NOISE
@@ -65,11 +65,11 @@ def test_a_users_own_loss():
 
     table = small(loss=power)
     data = NOISE.encode(table)
-    assert NOISE.decode(data, parse(power)) == table
+    assert NOISE.decode(data, loss_of(power)) == table
     alone = NOISE.decode(data)  # without the function it still proves itself
     assert alone.upper == table.upper
     with pytest.raises(TableFormatError):
-        NOISE.decode(data, parse(lambda x: abs(x) ** 1.6))
+        NOISE.decode(data, loss_of(lambda x: abs(x) ** 1.6))
 
 
 def test_every_flipped_byte_is_detected():

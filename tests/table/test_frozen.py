@@ -68,6 +68,8 @@ def test_nothing_in_a_table_can_be_written_to():
     for table in tables():
         for same in copies(table):
             assert repr(same) == repr(table)
+            assert getattr(same, "dual", 0) == getattr(table, "dual", 0)
+            assert (same, hash(same)) == (table, hash(table))
             for one, other in zip(parts(same), parts(table), strict=True):
                 assert np.array_equal(one, other)
             same.verify()

@@ -18,7 +18,7 @@ from opendp_optimal import (
     solve_pair,
     solve_radial,
 )
-from opendp_optimal.losses.base import parse
+from opendp_optimal.losses.base import loss_of
 from opendp_optimal.table import store as cache
 from opendp_optimal.table.files.noise import KIND as NOISE
 
@@ -70,7 +70,7 @@ def changed_value(draw, value):
     if isinstance(value, float):
         return value * draw(NUMBERS)
     if isinstance(value, Loss):
-        return parse(draw(st.sampled_from(["l1", "l2", "pinball:0.5", hundredfold])))
+        return loss_of(draw(st.sampled_from(["l1", "l2", "pinball:0.5", hundredfold])))
     if isinstance(value, tuple):
         return tuple(changed_value(draw, part) for part in value)
     return changed(draw, value) if dataclasses.is_dataclass(value) else draw(WRONG)

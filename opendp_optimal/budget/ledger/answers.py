@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["from_bytes", "storable", "to_bytes"]
-
 _Class = TypeVar("_Class", bound=type)
 _storable: dict[str, Any] = {}
 

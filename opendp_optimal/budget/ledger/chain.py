@@ -20,17 +20,6 @@ except ImportError:
 from opendp_optimal.checks import fraction
 from opendp_optimal.exact.numbers import float_down, float_up
 
-__all__ = [
-    "BEGINNING",
-    "KINDS",
-    "UNITS",
-    "Amount",
-    "Entry",
-    "Kind",
-    "as_text",
-    "link_of",
-]
-
 MAIN_UNITS = 1 << 40
 """Units in an epsilon, or a rho, of 1."""
 DELTA_UNITS = 1 << 62

@@ -19,8 +19,6 @@ from opendp_optimal.budget.ledger.lines import detail_of
 from opendp_optimal.budget.ledger.tables import NOTHING
 from opendp_optimal.errors import LedgerError
 
-__all__ = ["Columns", "Piece"]
-
 CHUNK = 1 << 26
 """Bytes in a row of the database; databases take a thousand million at most."""
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from opendp_optimal.checks import storable
 
-__all__ = ["check_name", "check_request", "detail_of", "now"]
-
 LONGEST_NOTE = 10_000
 LONGEST_REQUEST = 500
 """Requests are keys: in any alphabet these fit in an index of PostgreSQL."""

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from opendp_optimal.errors import LedgerError
 
-__all__ = ["check_file", "holder", "identity", "refuse_networked"]
-
 NETWORKED = {
     *("9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "drvfs", "gfs2", "glusterfs"),
     *("gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "prl_fs", "pvfs2", "smb2"),

@@ -19,8 +19,6 @@ from opendp_optimal.budget.ledger.lines import now
 from opendp_optimal.budget.ledger.tables import refuse_old
 from opendp_optimal.errors import LedgerError
 
-__all__ = ["PostgresStore"]
-
 SCHEMA = "opendp_optimal"
 """Where the tables are: one ledger in a database, whatever the search path of a user."""
 _PREPARING = 0x0DB0D9E7

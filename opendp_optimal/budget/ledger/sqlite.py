@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,8 +21,6 @@ from opendp_optimal.budget.ledger.places import check_file, holder, identity, re
 from opendp_optimal.budget.ledger.statements import Transaction
 from opendp_optimal.budget.ledger.tables import refuse_old
 from opendp_optimal.errors import LedgerError
-
-__all__ = ["SqliteStore"]
 
 APPLICATION = 0x0DB0D9E7
 """Marks the file as a ledger, for ``file`` and for us."""
@@ -183,11 +181,9 @@ class SqliteStore:
             raise
         return db
 
-    @contextmanager
-    def preparing(self) -> Iterator[Transaction]:
+    def preparing(self) -> AbstractContextManager[Transaction]:
         """A transaction in which tables are made, by one process at a time."""
-        with self.transaction(write=True, made=False) as change:
-            yield change
+        return self.transaction(write=True, made=False)
 
     def exists(self, look: Transaction) -> bool:
         """Whether the tables are there."""

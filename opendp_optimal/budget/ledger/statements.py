@@ -8,8 +8,6 @@ from typing import Any
 from opendp_optimal.budget.ledger.chain import BEGINNING, Amount, link_of
 from opendp_optimal.budget.ledger.lines import now
 
-__all__ = ["Transaction"]
-
 _HEAD = "SELECT number, link FROM ledger_log ORDER BY number DESC LIMIT 1"
 _PAY = (
     "UPDATE ledger_budgets "

@@ -13,11 +13,6 @@ from opendp_optimal.budget.ledger.chain import BEGINNING, KINDS, UNITS, Amount, 
 from opendp_optimal.errors import BudgetError, LedgerError
 from opendp_optimal.exact.numbers import float_down
 
-__all__ = [
-    *("FORMAT", "NOTHING", "Budget", "Stored", "budgets", "charge_whole", "check"),
-    *("create_tables", "digest", "entries", "refuse", "refuse_old"),
-]
-
 FORMAT = 1
 NOTHING = Amount(0, 0)
 

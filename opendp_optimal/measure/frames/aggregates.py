@@ -32,23 +32,9 @@ from typing import Any
 
 from opendp_optimal.exact.numbers import float_up
 from opendp_optimal.measure import dp
-from opendp_optimal.measure._opendp import (
-    inner_query,
-    make_transformation,
-    require_features,
-)
+from opendp_optimal.measure._opendp import inner_query, make_transformation, require_features
 from opendp_optimal.measure.facts import record_text
 from opendp_optimal.measure.waiting import to_then
-
-__all__ = [
-    "frame_query",
-    "make_frame_count",
-    "make_frame_histogram",
-    "make_frame_sum",
-    "then_frame_count",
-    "then_frame_histogram",
-    "then_frame_sum",
-]
 
 RESOLUTION = 22
 """Values are summed in whole steps; the larger bound has at most 2**RESOLUTION of them."""
@@ -87,15 +73,9 @@ def make_frame_count(input_domain: dp.Domain, input_metric: dp.Metric) -> dp.Tra
 
         return int(frame.select(pl.len()).collect().item())
 
-    return make_transformation(
-        input_domain,
-        input_metric,
-        dp.atom_domain(T="i64"),
-        dp.absolute_distance(T="i64"),
-        function,
-        _rows,
-        record=record_text("make_frame_count"),
-    )
+    counts = dp.atom_domain(T="i64"), dp.absolute_distance(T="i64")
+    record = record_text("make_frame_count")
+    return make_transformation(input_domain, input_metric, *counts, function, _rows, record=record)
 
 
 def make_frame_sum(
@@ -132,15 +112,12 @@ def make_frame_sum(
         total = int(frame.select(whole.sum()).collect().item())
         return max(-LARGEST_SUM, min(LARGEST_SUM, total)) / scale
 
-    return make_transformation(
-        input_domain,
-        input_metric,
-        dp.atom_domain(T=float, nan=False),
-        dp.absolute_distance(T=float),
-        function,
-        lambda d_in: float_up(_rows(d_in) * per_row),
-        record=record_text("make_frame_sum", column, low, high),
-    )
+    def moved(d_in: Any) -> float:
+        return float_up(_rows(d_in) * per_row)
+
+    sums = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    record = record_text("make_frame_sum", column, low, high)
+    return make_transformation(input_domain, input_metric, *sums, function, moved, record=record)
 
 
 def make_frame_histogram(
@@ -174,15 +151,9 @@ def make_frame_histogram(
             found[key] += rows  # Python's clock is coarser: several groups may have the same key
         return [found[key] for key in keys]
 
-    return make_transformation(
-        input_domain,
-        input_metric,
-        dp.vector_domain(dp.atom_domain(T="i64"), size=len(keys)),
-        dp.l1_distance(T="i64"),
-        function,
-        _rows,
-        record=record_text("make_frame_histogram", column, *keys) if plain else None,
-    )
+    counts = dp.vector_domain(dp.atom_domain(T="i64"), size=len(keys)), dp.l1_distance(T="i64")
+    record = record_text("make_frame_histogram", column, *keys) if plain else None
+    return make_transformation(input_domain, input_metric, *counts, function, _rows, record=record)
 
 
 then_frame_count = to_then(make_frame_count)
@@ -207,7 +178,7 @@ def _check(input_domain: Any, input_metric: Any, column: str | None = None) -> N
 def _bounds(bounds: Any) -> tuple[float, float]:
     try:
         low, high = (float(b) for b in bounds)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"bounds ({bounds!r}) must be a pair of numbers") from None
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise ValueError(f"bounds ({bounds!r}) must be finite, the lower one first")

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from opendp_optimal.arrays import Floats, Integers
-from opendp_optimal.measure.frames.noise import Moves, Price, TableNoise, table_noise
-
-__all__ = ["Number", "noisy_frame"]
+from opendp_optimal.measure.frames.noise import Moves, Price, TableNoise, rounded, table_noise
 
 ALPHA = 0.05
 """The chance that an error is larger than the accuracy that stands beside it."""
@@ -37,7 +35,7 @@ def noisy_frame(
     """A table of integers with noise, as a Polars frame.
 
     The frame has the keys, and for each column its values and ``<name>_accuracy``: with a chance
-    of 95 % the noise of a single value is at most this. Nothing here is charged.
+    of 95 % the error of a single value is at most this. Nothing here is charged.
 
     :param keys: a Polars frame with a row for each group; public
     :param values: integers, a row for each group and a column for each of ``columns``
@@ -65,7 +63,8 @@ def noisy_frame(
     whole, above = noise.noisy(table.astype(np.int64))
     added = []
     for j, column in enumerate(columns):
-        added += number_columns(column, whole[:, j], above[:, j], noise.accuracy(j, ALPHA))
+        within = noise.accuracy(j, ALPHA) * abs(column.unit)
+        added += number_columns(column, whole[:, j], above[:, j], within)
     return keys.with_columns(added)
 
 
@@ -79,7 +78,9 @@ def number_columns(column: Number, whole: Integers, above: Floats, within: float
     else:
         exact = (whole + above) * column.unit
         answers = np.rint(exact).astype(np.int64) if column.whole else exact
-    accuracy = np.full(len(whole), within * abs(column.unit))
+    if column.whole:  # what is released of parts of a unit moves by up to a half, too
+        within = rounded(within) if column.unit == int(column.unit) else within + 0.5
+    accuracy = np.full(len(whole), within)
     return [pl.Series(column.name, answers), pl.Series(f"{column.name}_accuracy", accuracy)]
 
 
@@ -102,8 +103,7 @@ def combined_accuracy(noise: TableNoise, weights: dict[int, Floats], alpha: floa
         return np.zeros(len(parts))
     used = [j for j, some in zip(places, moved, strict=True) if some]
     if len(used) == 1:
-        alone: Floats = np.abs(parts[:, moved][:, 0]) * noise.accuracy(used[0], alpha)
-        return alone
+        return np.abs(parts[:, moved][:, 0]) * noise.accuracy(used[0], alpha)
     parts = np.abs(parts[:, moved]) * sizes[moved]
     unit = noise.sample[:, used] / sizes[moved]
     length: Floats = np.sqrt((parts * parts).sum(1))

@@ -22,7 +22,7 @@ from opendp_optimal.measure.frames.answer import ALPHA, combined_accuracy
 from opendp_optimal.measure.frames.expressions import same_text
 from opendp_optimal.measure.frames.limits import Limits
 from opendp_optimal.measure.frames.moves import MEAN, Moves
-from opendp_optimal.measure.frames.noise import TableNoise
+from opendp_optimal.measure.frames.noise import TableNoise, rounded
 from opendp_optimal.measure.frames.plan import Aggregate
 from opendp_optimal.measure.frames.values import (
     EXACT,
@@ -35,8 +35,6 @@ from opendp_optimal.measure.frames.values import (
     whole,
 )
 
-__all__ = ["Asked", "Table", "bounds_of", "table_of"]
-
 _EACH = 1 / 3
 """What the squared error of a count or a sum counts, in units of what a row moves it: as much as
 that of a mean does, in equal noise."""
@@ -45,6 +43,8 @@ _VARIANCE = 0.075, 1 / 3, 1 / 4
 average over all means."""
 _WHOLE = float(1 << 32)
 """Sums of integers within larger bounds are floats: they may be longer than 64 bits."""
+_LONGEST = float(1 << 62)
+"""Whole answers are at most so long."""
 _LIGHTEST = 1e-4
 """No column counts less than such a part of the one that counts most."""
 
@@ -122,32 +122,24 @@ class Table:
         """The columns of the answer, by name."""
         whole, above = noise.noisy(values)
         noisy = [whole[:, j] + above[:, j] for j in range(whole.shape[1])]
-        with np.errstate(all="ignore"):  # bounds may be as wide as floats are
-            return self._answered(noise, whole, above, noisy)
-
-    def _answered(
-        self, noise: TableNoise, whole: Integers, above: Floats, noisy: list[Floats]
-    ) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for one in self.asked:
-            used = [noisy[j] for j in one.uses]
-            answer: Any = one.answer(*used)
-            if one.exact:
-                at = one.uses[0]
-                plain = len(one.uses) == 1 and self.row[at] <= 1
-                answer = _rounded(answer, whole[:, at] + (above[:, at] >= 0.5) if plain else None)
-            weights = dict(zip(one.uses, one.weights(*used), strict=True))
-            within = combined_accuracy(noise, weights, ALPHA)
-            found[one.name] = answer if one.exact else np.nan_to_num(answer)
-            found[f"{one.name}_accuracy"] = np.fmin(within, one.limit)
+        with np.errstate(all="ignore"):  # bounds may be as wide as floats are
+            for one in self.asked:
+                used = [noisy[j] for j in one.uses]
+                answer: Any = one.answer(*used)
+                if not one.exact:
+                    answer = np.nan_to_num(answer)
+                elif len(one.uses) == 1 and self.row[one.uses[0]] <= 1:
+                    answer = whole[:, one.uses[0]] + (above[:, one.uses[0]] >= 0.5)
+                else:
+                    answer = np.rint(np.clip(answer, -_LONGEST, _LONGEST)).astype(np.int64)
+                weights = dict(zip(one.uses, one.weights(*used), strict=True))
+                within = combined_accuracy(noise, weights, ALPHA)
+                if one.exact:
+                    within = rounded(within)
+                found[one.name] = answer
+                found[f"{one.name}_accuracy"] = np.fmin(within, one.limit)
         return found
-
-
-def _rounded(answer: Floats, whole: Integers | None) -> Integers:
-    if whole is not None:
-        return whole
-    largest = float(1 << 62)
-    return np.rint(np.clip(answer, -largest, largest)).astype(np.int64)
 
 
 def table_of(
@@ -285,8 +277,7 @@ def _sum_or_mean(table: Table, a: Aggregate, value: Value, rows: bool, sized: bo
     if a.kind == "sum":
 
         def total(n: Floats, s: Floats) -> Floats:
-            answer: Floats = s * (step / 2) + n * middle
-            return answer
+            return s * (step / 2) + n * middle
 
         def shares(n: Floats, s: Floats) -> tuple[Floats, ...]:
             return np.full(len(n), middle), np.full(len(n), step / 2)
@@ -301,8 +292,7 @@ def _sum_or_mean(table: Table, a: Aggregate, value: Value, rows: bool, sized: bo
 
     def mean(n: Floats, s: Floats) -> Floats:
         off = np.clip(s / (2 * steps) / np.maximum(n, 1.0), -0.5, 0.5)
-        answer: Floats = np.clip(low * (0.5 - off) + high * (0.5 + off), low, high)
-        return answer
+        return np.clip(low * (0.5 - off) + high * (0.5 + off), low, high)
 
     def pulls(n: Floats, s: Floats) -> tuple[Floats, ...]:
         many = np.maximum(n, 1.0)
@@ -326,8 +316,7 @@ def _plain_sum(table: Table, a: Aggregate, value: Value, low: float, high: float
     unit = 1.0 if exact else largest / STEPS
 
     def total(s: Floats) -> Floats:
-        answer: Floats = s * unit
-        return answer
+        return s * unit
 
     def shares(s: Floats) -> tuple[Floats, ...]:
         return (np.full(len(s), unit),)
@@ -354,8 +343,7 @@ def _variance(table: Table, a: Aggregate, value: Value, sized: bool) -> None:
 
     def spread(n: Floats, s: Floats, q: Floats) -> Floats:
         _, one, two = shares(n, s, q)
-        answer: Floats = 4 * half * np.clip(two - one * one, 0, one * (1 - one)) * half
-        return answer
+        return 4 * half * np.clip(two - one * one, 0, one * (1 - one)) * half
 
     def pulls(n: Floats, s: Floats, q: Floats) -> tuple[Floats, ...]:
         many, one, two = shares(n, s, q)

@@ -15,8 +15,6 @@ import warnings
 from datetime import datetime, timedelta
 from typing import Any
 
-__all__ = ["as_expression", "as_json", "name_of", "roots", "safe", "same_text", "type_of"]
-
 Node = Any
 
 _BOOLEAN = {
@@ -56,11 +54,23 @@ def as_expression(node: Node) -> Any:
             ) from None
 
 
-def same_text(node: Node) -> str:
-    """A text that is the same for the same expression, whatever it is called."""
+def unnamed(node: Node) -> Node:
+    """An expression without the names that it is given."""
     while isinstance(node, dict) and "Alias" in node:
         node = node["Alias"][0]
-    return json.dumps(node, sort_keys=True)
+    return node
+
+
+def part_of(node: Node, *names: str) -> Any:
+    """What is within an expression under one name after another; None where there is none."""
+    for name in names:
+        node = node.get(name) if isinstance(node, dict) else None
+    return node
+
+
+def same_text(node: Node) -> str:
+    """A text that is the same for the same expression, whatever it is called."""
+    return json.dumps(unnamed(node), sort_keys=True)
 
 
 def name_of(node: Node) -> str:

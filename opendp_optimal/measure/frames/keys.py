@@ -12,8 +12,6 @@ from typing import Any
 from opendp_optimal.measure.frames.expressions import as_expression, name_of
 from opendp_optimal.measure.frames.plan import Plan
 
-__all__ = ["UNUSED", "key_columns", "key_frame_of", "key_schema", "plain_keys"]
-
 UNUSED = "\x1fvalue "
 """Names of columns begin with it where they are our own."""
 

@@ -8,8 +8,6 @@ from opendp_optimal.measure.frames.noise import TableNoise
 from opendp_optimal.table.noise import NoiseTable
 from opendp_optimal.table.pair import PairTable
 
-__all__ = ["count_law"]
-
 
 def count_law(noise: TableNoise, column: int) -> Law | None:
     """The law of whole noise on a column; None where it is not of one table for this column.

@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from opendp_optimal.measure.frames.expressions import as_json, name_of, roots, same_text
+from opendp_optimal.measure.frames.expressions import as_json, name_of, roots, same_text, unnamed
 from opendp_optimal.measure.frames.plan import Plan, Step
-
-__all__ = ["Limits", "intact", "limits_of"]
 
 LARGEST = 1 << 20
 """Rows of a person, at most."""
@@ -88,13 +86,8 @@ def intact(plan: Plan, identifier: Any) -> bool:
     """
     if identifier is None:
         return False
-    person = roots(as_json(identifier))
-    for step in plan.steps:
-        if step.kind in ("with_columns", "select", "person"):
-            new, left = _defined(step)
-            if person & new or (left is not None and not person <= left):
-                return False
-    return True
+    whose = _Bound(frozenset(), roots(as_json(identifier)), 1, None)
+    return all(_kept(step, [whose], set()) for step in plan.steps)
 
 
 def _unit(d_in: Any) -> list[_Bound]:
@@ -123,7 +116,7 @@ def _after(
     step: Step, bounds: list[_Bound], person: frozenset[str], lost: set[str]
 ) -> list[_Bound]:
     """What is known after a step."""
-    if step.kind in ("with_columns", "select", "person"):
+    if step.defines:
         bounds = _kept(step, bounds, lost)
         _kept(step, [_Bound(frozenset(), person, 1, None)], lost)
     if step.kind in ("filter", "with_columns", "select"):
@@ -140,7 +133,7 @@ def _after(
 
 def _kept(step: Step, bounds: list[_Bound], lost: set[str]) -> list[_Bound]:
     """The bounds that say something of the columns after a step."""
-    if step.kind not in ("with_columns", "select", "person"):
+    if not step.defines:
         return bounds
     new, left = _defined(step)
     kept = [b for b in bounds if not b.columns & new and (left is None or b.columns <= left)]
@@ -153,11 +146,8 @@ def _defined(step: Step) -> tuple[frozenset[str], frozenset[str] | None]:
     new: set[str] = set()
     same: set[str] = set()
     for node in (*step.nodes, *step.extra):
-        plain = node
-        while isinstance(plain, dict) and "Alias" in plain:
-            plain = plain["Alias"][0]
         name = name_of(node)
-        (same if plain == {"Column": name} else new).add(name)
+        (same if unnamed(node) == {"Column": name} else new).add(name)
     if step.kind == "with_columns":
         return frozenset(new), None
     return frozenset(new), frozenset(same)

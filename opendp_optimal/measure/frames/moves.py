@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["LARGEST_MOVE", "MEAN", "Moves", "Price"]
-
 MEAN = 1 / 12, 1 / 4
 """What the variances of a count and of a doubled centred sum count in that of a mean's error times
 the count, on average over all means; the sum in units of the range."""

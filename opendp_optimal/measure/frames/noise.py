@@ -97,9 +97,20 @@ class TableNoise:
         whole, above = self.noisy(np.zeros((rows, columns), np.int64))
         return whole + above
 
-    def accuracy(self, column: int, alpha: float = 0.05) -> float:
-        """What the noise of a column stays within with a chance of 1 - alpha, by many draws."""
-        return float(np.quantile(np.abs(self.sample[:, column]), 1 - alpha, method="higher"))
+    def accuracy(self, column: int, alpha: float = 0.05, *, whole: bool = False) -> float:
+        """What the noise of a column stays within with a chance of 1 - alpha, by many draws.
+
+        :param column: its place
+        :param alpha: the chance of more
+        :param whole: whether the answer is rounded to an integer
+        """
+        within = np.quantile(np.abs(self.sample[:, column]), 1 - alpha, method="higher")
+        return float(rounded(within) if whole else within)
+
+
+def rounded(within: Any) -> Any:
+    """What noise stays within after it was rounded to integers, as surely as within this before."""
+    return np.maximum(np.ceil(within - 0.5), 0.0)
 
 
 @dataclass(frozen=True)
@@ -190,12 +201,6 @@ def _usable(epsilon: float, delta: float) -> tuple[float, float]:
     return min(epsilon, MAX_EPSILON), delta if delta >= MIN_DELTA else 0.0
 
 
-def _cost(moves: Moves, variance: tuple[float, ...]) -> float:
-    """The squared error of all columns, each in units of a row's move, as they count."""
-    columns = zip(moves.counted, variance, moves.row, strict=True)
-    return sum(w * v / r**2 for w, v, r in columns if r)
-
-
 def _made(
     name: str,
     moves: Moves,
@@ -204,7 +209,9 @@ def _made(
     draw: Callable[[int], Integers],
     table: Any = None,
 ) -> TableNoise:
-    return TableNoise(name, moves, scale, variance, _cost(moves, variance), draw, table)
+    columns = zip(moves.counted, variance, moves.row, strict=True)
+    cost = sum(w * v / r**2 for w, v, r in columns if r)  # each in units of a row's move
+    return TableNoise(name, moves, scale, variance, cost, draw, table)
 
 
 def _scalar(moves: Moves, way: _Way) -> TableNoise | None:
@@ -219,8 +226,7 @@ def _scalar(moves: Moves, way: _Way) -> TableNoise | None:
     unit = 1.0 if whole else table.cells * steps / scale
 
     def draw(rows: int) -> Integers:
-        drawn: Integers = np.asarray(table.draw(rows, steps), np.int64).reshape(rows, 1)
-        return drawn
+        return np.asarray(table.draw(rows, steps), np.int64).reshape(rows, 1)
 
     variance = tuple(table.upper * unit**2 if j == at else 0.0 for j in range(len(way.reach)))
     scales = tuple(scale if j == at else 0 for j in range(len(way.reach)))

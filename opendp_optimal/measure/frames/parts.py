@@ -19,7 +19,7 @@ from opendp_optimal.measure.frames.plan import Plan
 from opendp_optimal.measure.frames.quantiles import GroupQuantiles, shared
 from opendp_optimal.measure.frames.run import Collector, whole_numbers
 from opendp_optimal.measure.frames.secret import SecretKeys, count_accuracy
-from opendp_optimal.measure.threshold import KeyDesign
+from opendp_optimal.measure.keys import KeyDesign
 
 __all__ = ["COUNT", "PERSON", "Parts"]
 

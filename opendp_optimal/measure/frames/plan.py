@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import secrets
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,11 +17,11 @@ from opendp_optimal.measure.frames.expressions import (
     as_expression,
     as_json,
     name_of,
+    part_of,
     safe,
     same_text,
+    unnamed,
 )
-
-__all__ = ["Aggregate", "Plan", "Step", "read_plan"]
 
 Node = Any
 
@@ -42,6 +43,11 @@ class Step:
     most: int = 0
     keep: Any = "sample"
     extra: tuple[Node, ...] = ()
+
+    @property
+    def defines(self) -> bool:
+        """Whether it defines columns."""
+        return self.kind in ("with_columns", "select", "person")
 
 
 @dataclass(frozen=True)
@@ -143,13 +149,9 @@ def _keys(node: Node) -> tuple[Node, Any]:
     if how not in sides or inside["left_on"] != inside["right_on"]:
         raise ValueError(f"query: a join ({how}) must be that of with_keys(...)")
     public, private = sides[how]
-    found = _frame(inside[public])
+    found = _lazy(inside[public]).collect()
     on = [name_of(each) for each in inside["left_on"]]
     return _plain(inside[private]), found.select(on)
-
-
-def _frame(node: Node) -> Any:
-    return _lazy(node).collect()
 
 
 def _lazy(node: Node) -> Any:
@@ -177,13 +179,14 @@ def _steps(node: Node, identifier: Any) -> tuple[Any, Any, list[Step]]:
         kind, inside = _only(inside["input"])
     if kind != "DataFrameScan":
         raise ValueError(f"query: a step ({kind}) is not understood")
-    schema = _frame({"DataFrameScan": inside}).schema
+    schema = _lazy({"DataFrameScan": inside}).collect().schema
     person = None if identifier is None else as_json(identifier)
     steps, here = [], pl.LazyFrame(schema=schema)
     for kind, inside in reversed(chain):
         step = _step(kind, inside, here.collect_schema(), person)
         steps.append(step)
-        here = _on_empty(here, step)
+        if step.defines:
+            here = applied(here, step, identifier)
     return schema, here.collect_schema(), steps
 
 
@@ -215,42 +218,59 @@ def _together(inside: Any, schema: Any, person: Node) -> Step:
     return Step("person", keys, extra=extra)
 
 
-def _on_empty(frame: Any, step: Step) -> Any:
-    """What a step makes of a frame without rows: its schema."""
+def applied(frame: Any, step: Step, person: Any) -> Any:
+    """A frame after a step.
+
+    :param frame: the data
+    :param step: of the plan
+    :param person: the expression that tells people apart
+    """
+    import polars as pl
+
     nodes = [as_expression(node) for node in step.nodes]
+    if step.kind == "filter":
+        return frame.filter(*nodes)
     if step.kind == "with_columns":
-        return frame.with_columns(nodes)
+        return frame.with_columns(*nodes)
     if step.kind == "select":
-        return frame.select(nodes)
+        return frame.select(*nodes)
     if step.kind == "person":
         return frame.group_by(nodes).agg([as_expression(node) for node in step.extra])
-    return frame
+    if step.kind == "rows":
+        number = pl.int_range(pl.len())
+        kept = {"first": number, "last": number.reverse(), "sample": number.shuffle()}
+        order = kept[step.keep] if isinstance(step.keep, str) else as_expression(step.keep)
+        return frame.filter(order.over([person, *nodes]) < step.most)
+    # Groups in their order, or in the order of a random hash; equal hashes do not make one group.
+    named = [node.alias(f"{at}") for at, node in enumerate(nodes)]
+    if step.keep == "sample":
+        random = pl.struct(person.alias("person"), *named).hash(secrets.randbits(63))
+        named = [random.alias("hash"), *named]
+    rank = pl.struct(named).rank("dense", descending=step.keep == "last")
+    return frame.filter(rank.over(person) <= step.most)
 
 
 def _truncation(predicate: Node, schema: Any, person: Node) -> Step | None:
     """A filter that OpenDP's ``truncate_`` functions made; None for any other."""
-    found = predicate.get("BinaryExpr") if isinstance(predicate, dict) else None
-    if found is None or not isinstance(found["left"], dict) or "Over" not in found["left"]:
+    found = part_of(predicate, "BinaryExpr")
+    over = part_of(found, "left", "Over")
+    if over is None:
         return None
-    over = found["left"]["Over"]
-    most = found["right"].get("Literal", {}) if isinstance(found["right"], dict) else {}
-    whole = most.get("Dyn", {}).get("Int") if isinstance(most.get("Dyn"), dict) else None
+    whole = part_of(found, "right", "Literal", "Dyn", "Int")
     texts = [same_text(each) for each in over["partition_by"]]
     if person is None or same_text(person) not in texts:
         raise ValueError("query: a truncation must be by the identifier of the privacy unit")
     known = found["op"] == "Lt" and over.get("order_by") is None
-    function = over["function"].get("Function") if isinstance(over["function"], dict) else None
     if not known or whole is None or whole < 1:
         raise ValueError("query: a truncation must keep one row or group, or more")
     by = [each for each in over["partition_by"] if same_text(each) != same_text(person)]
     keep = _kept_rows(over["function"], schema)
     if keep is not None:
         return Step("rows", tuple(safe(each, schema) for each in by), whole, keep)
-    if function is not None and not by:
-        groups = _kept_groups(function)
-        if groups is not None:
-            nodes = tuple(safe(each, schema) for each in groups[0])
-            return Step("groups", nodes, whole, groups[1])
+    groups = None if by else _kept_groups(over["function"])
+    if groups is not None:
+        nodes = tuple(safe(each, schema) for each in groups[0])
+        return Step("groups", nodes, whole, groups[1])
     raise ValueError("query: a truncation must be truncate_per_group or truncate_num_groups")
 
 
@@ -258,43 +278,39 @@ _RANGE = {"Range": {"IntRange": {"step": 1, "dtype": {"Literal": "Int64"}}}}
 
 
 def _is_range(node: Node) -> bool:
-    inside = node.get("Function", {}) if isinstance(node, dict) else {}
-    first = inside.get("input", [None])[0]
+    if part_of(node, "Function", "function") != _RANGE:
+        return False
+    first, *rest = node["Function"]["input"]
     zero = first in ({"Literal": {"Dyn": {"Int": 0}}}, {"Literal": {"Scalar": {"Int64": 0}}})
-    return bool(inside.get("function") == _RANGE and inside["input"][1:] == ["Len"] and zero)
+    return zero and rest == ["Len"]
 
 
 def _kept_rows(node: Node, schema: Any) -> Any:
     """Which rows a truncation keeps; None if it is about groups."""
     if _is_range(node):
         return "first"
-    if not isinstance(node, dict):
-        return None
-    if "SortBy" in node and _is_range(node["SortBy"]["expr"]):
+    if _is_range(part_of(node, "SortBy", "expr")):
         by = [safe(each, schema) for each in node["SortBy"]["by"]]
         return {"SortBy": {**node["SortBy"], "by": by}}
-    inside = node.get("Function", {})
+    inside = part_of(node, "Function")
     if not inside or not _is_range(inside["input"][0]):
         return None
     if inside["function"] == "Reverse":
         return "last"
-    shuffled = inside["function"].get("Random") if isinstance(inside["function"], dict) else None
-    return "sample" if shuffled and shuffled["method"] == "Shuffle" else None
+    return "sample" if part_of(inside, "function", "Random", "method") == "Shuffle" else None
 
 
-def _kept_groups(function: Any) -> tuple[list[Node], str] | None:
+def _kept_groups(node: Node) -> tuple[list[Node], str] | None:
     """The columns whose groups are limited, and which groups are kept."""
-    rank = function["function"].get("Rank") if isinstance(function["function"], dict) else None
-    if not rank or rank["options"]["method"] != "Dense":
+    rank = part_of(node, "Function", "function", "Rank", "options")
+    if part_of(rank, "method") != "Dense":
         return None
-    struct = function["input"][0].get("Function", {})
-    if struct.get("function") != "AsStruct":
+    struct = part_of(node["Function"]["input"][0], "Function")
+    if part_of(struct, "function") != "AsStruct":
         return None
-    first = struct["input"][0]
-    hashed = isinstance(first, dict) and "Hash" in str(first.get("Function", {}).get("function"))
-    if hashed:
+    if "Hash" in str(part_of(struct["input"][0], "Function", "function")):
         return struct["input"][1]["Function"]["input"], "sample"
-    return struct["input"], "last" if rank["options"]["descending"] else "first"
+    return struct["input"], "last" if rank["descending"] else "first"
 
 
 _PLUGINS = {
@@ -313,14 +329,12 @@ _PLUGINS = {
 def _aggregate(node: Node) -> Aggregate:
     """What one expression asks."""
     name = name_of(node)
-    while "Alias" in node:
-        node = node["Alias"][0]
-    inside = node.get("Function") if isinstance(node, dict) else None
-    plugin = inside["function"].get("FfiPlugin") if inside and _is_dict(inside) else None
-    symbol = plugin["symbol"] if plugin else None
-    if inside is None or plugin is None or "opendp" not in plugin["lib"]:
+    node = unnamed(node)
+    inside = part_of(node, "Function")
+    plugin = part_of(inside, "function", "FfiPlugin")
+    if plugin is None or "opendp" not in plugin["lib"]:
         raise ValueError(f"query: {name} must be a dp expression, such as dp.len() or .dp.sum(...)")
-    parts = inside["input"]
+    symbol, parts = plugin["symbol"], inside["input"]
     if symbol == "noise":
         _check_scale(name, parts[1])
         return _noised(name, parts[0])
@@ -342,10 +356,6 @@ def _aggregate(node: Node) -> Aggregate:
     return Aggregate(name, kind, parts[0])
 
 
-def _is_dict(inside: Any) -> bool:
-    return isinstance(inside["function"], dict)
-
-
 def _check_scale(name: str, node: Node) -> None:
     if node != {"Literal": {"Scalar": {"Null": "Null"}}}:
         raise ValueError(f"query: {name} must not state its scale: the budget decides")
@@ -355,12 +365,11 @@ def _noised(name: str, node: Node) -> Aggregate:
     """What ``.dp.noise()`` comes after."""
     if node == "Len":
         return Aggregate(name, "len")
-    agg = node.get("Agg") if isinstance(node, dict) else None
+    agg = part_of(node, "Agg")
     if agg:
         ((kind, what),) = agg.items()
         if kind == "Sum":
-            low, high, value = _clipped(name, what)
-            return Aggregate(name, "sum", value, (low, high))
+            return Aggregate(name, "sum", *_clipped(name, what))
         if kind == "Count":
             return Aggregate(name, "len" if what["include_nulls"] else "count", what["input"])
         if kind == "NUnique":
@@ -368,13 +377,12 @@ def _noised(name: str, node: Node) -> Aggregate:
     raise ValueError(f"query: {name} must have noise on a length, a count or a clipped sum")
 
 
-def _clipped(name: str, node: Node) -> tuple[float, float, Node]:
-    inside = node.get("Function", {}) if isinstance(node, dict) else {}
-    clip = inside.get("function") if isinstance(inside.get("function"), dict) else {}
-    if clip != {"Clip": {"has_min": True, "has_max": True}}:
+def _clipped(name: str, node: Node) -> tuple[Node, tuple[float, float]]:
+    """What is clipped, and its bounds."""
+    if part_of(node, "Function", "function") != {"Clip": {"has_min": True, "has_max": True}}:
         raise ValueError(f"query: {name} must be clipped on both sides before it is added up")
-    value, low, high = inside["input"]
-    return _number(low), _number(high), value
+    value, low, high = node["Function"]["input"]
+    return value, (_number(low), _number(high))
 
 
 def _number(node: Node) -> float:

@@ -31,8 +31,6 @@ from opendp_optimal.measure.frames.secret import SecretKeys, secret_keys
 from opendp_optimal.measure.frames.values import Value
 from opendp_optimal.measure.noise import target_of
 
-__all__ = ["prepared"]
-
 
 def prepared(
     inner: dp.Query,
@@ -61,7 +59,7 @@ def prepared(
     price = _price(inner._output_measure, inner._d_out)
     counts = (*plan.aggregates, *_columns(plan, quantiles or {}))
     values, named = _values(plan, counts)
-    stable = _checked(domain, metric, plan, counts, named)
+    stable = _checked(domain, metric, plan, counts, values)
     public = _public(domain, plan)
     if public == "lengths":  # rows are exchanged, two by two
         rows, each = (n + n % 2 for n in (limits.rows, limits.each))
@@ -88,15 +86,7 @@ def prepared(
         if secret.people:
             counted[PERSON] = person
     expressions, texts = key_columns(plan, key_frame)
-    collector = Collector(
-        plan.steps,
-        counted,
-        expressions,
-        texts,
-        integers,
-        person,
-        table.split,
-    )
+    collector = Collector(plan.steps, counted, expressions, texts, integers, person, table.split)
     left = price if secret is None else secret.rest or price
     asked = quantiles_of(quantiles or {}, plan.aggregates, known, limits, left)
     _check_names(plan, table, [name for one in asked for name in one.names])
@@ -174,28 +164,17 @@ def _check_number(a: Aggregate, node: Any, schema: Any) -> None:
 
 
 def _checked(
-    domain: Any, metric: Any, plan: Plan, counts: tuple[Aggregate, ...], named: Mapping[str, Any]
+    domain: Any, metric: Any, plan: Plan, counts: tuple[Aggregate, ...], values: dict[str, str]
 ) -> dp.Transformation:
     """OpenDP's own opinion of the plan, and the domain of what comes out."""
     truncated = any(step.kind in ("rows", "groups", "person") for step in plan.steps)
-    added = plan.before.with_columns(
-        [as_expression(a.value).alias(n) for a, n in _asked_values(counts, named)]
-    )
+    asked = {values[same_text(a.value)]: a.value for a in counts if a.value is not None}
+    added = plan.before.with_columns([as_expression(v).alias(n) for n, v in asked.items()])
     options = {"MO": "FrameDistance<SymmetricDistance>"} if truncated else {}
     try:
         return dp.t.make_stable_lazyframe(domain, metric, added, **options)
     except dp.OpenDPException as error:
         raise ValueError(f"query: OpenDP does not accept the plan: {error.message}") from None
-
-
-def _asked_values(counts: tuple[Aggregate, ...], named: Mapping[str, Any]) -> list[tuple[Any, str]]:
-    found, seen = [], set()
-    names = iter(named)
-    for a in counts:
-        if a.value is not None and (text := same_text(a.value)) not in seen:
-            seen.add(text)
-            found.append((a, next(names)))
-    return found
 
 
 def _public(domain: Any, plan: Plan) -> str | None:
@@ -206,7 +185,7 @@ def _public(domain: Any, plan: Plan) -> str | None:
     new = {
         name_of(node)
         for step in plan.steps
-        if step.kind in ("with_columns", "select", "person")
+        if step.defines
         for node in (*step.nodes, *step.extra)
         if "Column" not in node
     }

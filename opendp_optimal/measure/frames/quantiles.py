@@ -34,10 +34,9 @@ from opendp_optimal.measure.quantiles import (
     bounds_of_powers,
     design_quantiles,
 )
+from opendp_optimal.measure.space import is_real
 from opendp_optimal.problem.noise import MIN_EPSILON
 from opendp_optimal.sample.quantiles import MOST_BINS
-
-__all__ = ["GroupQuantiles", "quantiles_of", "shared"]
 
 BINS = 1 << 14
 """Between the bounds of a column, at most."""
@@ -231,8 +230,7 @@ def _beside(
 
 def _candidates(name: str, numbers: tuple[Any, ...]) -> Candidates:
     """Candidates, checked."""
-    plain = all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers)
-    if not plain or not 1 <= len(numbers) <= MOST_BINS:
+    if not all(map(is_real, numbers)) or not 1 <= len(numbers) <= MOST_BINS:
         raise ValueError(f"query: {name}: candidates must be 1 to {MOST_BINS} numbers")
     whole = all(isinstance(n, int) for n in numbers)
     if not all(math.isfinite(n) for n in numbers) or (whole and max(map(abs, numbers)) > _EXACT):

@@ -14,20 +14,13 @@ from typing import Any
 from opendp_optimal.budget.events import Approximate, Concentrated, Event
 from opendp_optimal.known.law import Law
 from opendp_optimal.measure import dp
-from opendp_optimal.measure._opendp import (
-    inner_query,
-    make_measurement,
-    plan_of,
-    require_features,
-)
+from opendp_optimal.measure._opendp import inner_query, make_measurement, plan_of, require_features
 from opendp_optimal.measure.facts import Facts, plan_digest, record_text, remember
 from opendp_optimal.measure.frames.answer import ALPHA
 from opendp_optimal.measure.frames.parts import Parts
 from opendp_optimal.measure.frames.prepare import prepared
 from opendp_optimal.measure.frames.summary import Summary
 from opendp_optimal.measure.guarantee import group
-
-__all__ = ["OptimalQuery", "optimal"]
 
 
 def optimal(
@@ -83,14 +76,20 @@ def optimal(
             "agg(...) or select(...)"
         )
     frame = plan_of(query)
-    names = [variance] if isinstance(variance, str) else list(variance)
-    return _built(inner, frame, keys, tuple(names), _wanted(quantiles))
+    names = (variance,) if isinstance(variance, str) else tuple(variance)
+    wanted = _wanted(quantiles)
+    parts = prepared(inner, frame, keys, names, wanted)
+    if parts.alone is None:
+        _ = parts.noise.sample  # designed, and drawn from, before anything is paid
+    asked = (names, tuple(wanted.items())) if wanted else names
+    measurement = _measurement(inner, parts, _record(frame, parts, asked, inner._d_in))
+    return OptimalQuery(inner._context, parts, measurement)
 
 
 def _wanted(quantiles: Any) -> dict[str, tuple[float, ...]]:
     try:
         return {str(n): tuple(float(p) for p in each) for n, each in dict(quantiles or {}).items()}
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"quantiles ({quantiles!r}) must be probabilities by name") from None
 
 
@@ -137,21 +136,6 @@ class OptimalQuery:
         return f"OptimalQuery({', '.join(self._parts.names)})"
 
 
-def _built(
-    inner: dp.Query,
-    frame: Any,
-    keys: Any,
-    variance: tuple[str, ...],
-    quantiles: dict[str, tuple[float, ...]],
-) -> OptimalQuery:
-    parts = prepared(inner, frame, keys, variance, quantiles)
-    if parts.alone is None:
-        _ = parts.noise.sample  # designed, and drawn from, before anything is paid
-    asked = (variance, tuple(quantiles.items())) if quantiles else variance
-    measurement = _measurement(inner, parts, _record(frame, parts, asked, inner._d_in))
-    return OptimalQuery(inner._context, parts, measurement)
-
-
 def _record(frame: Any, parts: Parts, asked: tuple[Any, ...], d_in: Any) -> str | None:
     try:
         digest = plan_digest(frame)
@@ -159,17 +143,9 @@ def _record(frame: Any, parts: Parts, asked: tuple[Any, ...], d_in: Any) -> str 
         return None
     keys = "" if parts.secret is None else "secret"
     if parts.key_frame is not None:
-        keys = hashlib.sha256(_bytes(parts.key_frame)).hexdigest()
+        keys = hashlib.sha256(parts.key_frame.write_ipc(None).getvalue()).hexdigest()
     unit = d_in if isinstance(d_in, int) else str(d_in)
     return record_text("optimal_frame", digest, keys, asked, unit)
-
-
-def _bytes(frame: Any) -> bytes:
-    import io
-
-    buffer = io.BytesIO()
-    frame.write_ipc(buffer)
-    return buffer.getvalue()
 
 
 def _measurement(inner: dp.Query, parts: Parts, record: str | None) -> dp.Measurement:
@@ -191,11 +167,10 @@ def _measurement(inner: dp.Query, parts: Parts, record: str | None) -> dp.Measur
         if d == d_in:
             return price.main, price.delta
         if isinstance(d, int) and isinstance(d_in, int) and d >= 0:
-            hops = -(-d // d_in)
-            if hops <= 1:
-                return (price.main, price.delta) if hops else (0.0, 0.0)
+            if d <= d_in:
+                return (price.main, price.delta) if d else (0.0, 0.0)
             if not price.concentrated:
-                return group(price.main, price.delta, hops)
+                return group(price.main, price.delta, -(-d // d_in))
         raise ValueError("d_in must be the distance that the query was asked at")
 
     def event(d: Any = None) -> Event:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import polars as pl
 
-__all__ = ["Answers"]
-
 
 class Answers(pl.DataFrame):
     """A released frame: an ordinary Polars DataFrame, which may also be collected."""

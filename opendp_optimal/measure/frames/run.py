@@ -6,18 +6,15 @@ are many rows, people are divided into classes by a hash, one pass over the data
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from opendp_optimal.arrays import Integers
-from opendp_optimal.measure.frames.expressions import as_expression
-from opendp_optimal.measure.frames.plan import Step
-
-__all__ = ["Collector", "whole_numbers"]
+from opendp_optimal.measure.frames.plan import Step, applied
 
 CLASS_ROWS = 5_000_000
 """Rows of the data in a pass, about, where people are truncated."""
@@ -53,14 +50,9 @@ class Collector:
         :param frame: the data
         :param passes: classes that people are divided into; by the number of rows by default
         """
-        total: Integers | None = None
         if not self.integers:  # nothing but quantiles is asked
             return np.zeros((1 if self.key_frame is None else self.key_frame.height, 0), np.int64)
-        for some in self._classes(frame, passes):
-            part = self._collect(some)
-            total = part if total is None else total + part
-        assert total is not None
-        return total
+        return reduce(np.add, map(self._collect, self._classes(frame, passes)))
 
     def groups(self, frame: Any, *, passes: int | None = None) -> Any:
         """The groups that the data have: a frame with their keys and integers.
@@ -149,30 +141,3 @@ def whole_numbers(frame: Any) -> Integers:
         return np.zeros((frame.height, 0), np.int64)
     whole: Integers = frame.to_numpy().astype(np.int64)
     return whole
-
-
-def applied(frame: Any, step: Step, person: Any) -> Any:
-    """A frame after a step."""
-    import polars as pl
-
-    nodes = [as_expression(node) for node in step.nodes]
-    if step.kind == "filter":
-        return frame.filter(*nodes)
-    if step.kind == "with_columns":
-        return frame.with_columns(*nodes)
-    if step.kind == "select":
-        return frame.select(*nodes)
-    if step.kind == "person":
-        return frame.group_by(nodes).agg([as_expression(node) for node in step.extra])
-    if step.kind == "rows":
-        number = pl.int_range(pl.len())
-        kept = {"first": number, "last": number.reverse(), "sample": number.shuffle()}
-        order = kept[step.keep] if isinstance(step.keep, str) else as_expression(step.keep)
-        return frame.filter(order.over([person, *nodes]) < step.most)
-    # Groups in their order, or in the order of a random hash; equal hashes do not make one group.
-    named = [node.alias(f"{at}") for at, node in enumerate(nodes)]
-    if step.keep == "sample":
-        random = pl.struct(person.alias("person"), *named).hash(secrets.randbits(63))
-        named = [random.alias("hash"), *named]
-    rank = pl.struct(named).rank("dense", descending=step.keep == "last")
-    return frame.filter(rank.over(person) <= step.most)

@@ -2,7 +2,7 @@
 
 That a key is there at all tells that somebody has it. So the keys of a query without keys are
 released first, by how many people they have, or rows where nothing tells people apart, by the
-design of :mod:`opendp_optimal.measure.threshold`: (e1, d1) hides a person in all keys together,
+design of :mod:`opendp_optimal.measure.keys`: (e1, d1) hides a person in all keys together,
 those that appear and those that do not. What is asked of the groups is answered for the released
 keys only. They are public by then, so that this is the table of a query with known keys, whose
 noise hides a person at (e2, d2) whatever keys were chosen. A release that depends on an earlier one
@@ -16,6 +16,7 @@ from all others, so that neighbours can be compared draw by draw.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,9 +27,7 @@ from opendp_optimal.measure.frames.keys import key_schema
 from opendp_optimal.measure.frames.limits import Limits
 from opendp_optimal.measure.frames.noise import Price
 from opendp_optimal.measure.frames.plan import Plan
-from opendp_optimal.measure.threshold import KeyDesign, design_keys
-
-__all__ = ["SecretKeys", "count_accuracy", "secret_keys"]
+from opendp_optimal.measure.keys import KeyDesign, design_keys
 
 
 @dataclass(frozen=True)
@@ -107,8 +106,6 @@ def count_accuracy(design: KeyDesign, alpha: float) -> float:
         rescued = np.where(np.abs(table.rescue - counts) > within, np.maximum(short - held, 0), 0.0)
         return float((more + less + rescued).max())
 
-    low, high = -1, table.threshold + 2 * table.radius
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if beyond(middle) <= alpha else (middle, high)
+    farthest = table.threshold + 2 * table.radius
+    high = bisect_left(range(farthest), True, key=lambda within: beyond(within) <= alpha)
     return float(high if design.unit == 1 else (high + 1) * design.unit)

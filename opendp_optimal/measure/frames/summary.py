@@ -7,8 +7,6 @@ from typing import Any
 from opendp_optimal.measure.frames.parts import Parts
 from opendp_optimal.measure.frames.secret import count_accuracy
 
-__all__ = ["Summary"]
-
 _WITH_KEYS = "counts by key"
 _SELECTED = "selection among candidates"
 
@@ -56,6 +54,7 @@ class Summary:
         import polars as pl
 
         from opendp_optimal.measure.frames.answer import combined_accuracy
+        from opendp_optimal.measure.frames.noise import rounded
 
         names = ["column", "aggregate", "noise", "accuracy", "divided_by_rows"]
         table, alone = self._parts.table, self._parts.alone
@@ -74,6 +73,8 @@ class Summary:
                 used[0] = many
             weights = dict(zip(one.uses, one.weights(*used), strict=True))
             within = float(combined_accuracy(noise, weights, self._alpha)[0])
+            if one.exact:
+                within = float(rounded(within))
             rows.append(
                 (one.name, one.told, noise.name, within * (1e12 if divided else 1.0), divided)
             )

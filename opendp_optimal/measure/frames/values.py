@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["EXACT", "STEPS", "TINY", "Value", "centred", "share_of", "there", "whole"]
-
 STEPS = 1 << 20
 """Steps in the range of real values."""
 TINY = 2.0**600

@@ -6,6 +6,8 @@ own file. Tables for a user's own loss are not kept: their proofs need the funct
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from opendp_optimal.certify.channel import ChannelDual
@@ -14,10 +16,12 @@ from opendp_optimal.losses.base import Loss
 from opendp_optimal.problem.bounded import BoundedProblem
 from opendp_optimal.table.bounded import BoundedTable
 from opendp_optimal.table.files import noise
-from opendp_optimal.table.files.container import Arrays, Header, Kind
+from opendp_optimal.table.files.container import Arrays, Header, Kind, bounds
 
 _WITH_BINS, _WITH_NOISE = 1, 2
 _MOST_BINS = 1 << 9
+_NUMBERS = ("bins", "cells", "dual_bins", "dual_cells")
+_PRICES = ("pairs", "budget", "slack", "caps")
 
 
 def _parts(table: BoundedTable) -> tuple[Header, Arrays]:
@@ -27,22 +31,13 @@ def _parts(table: BoundedTable) -> tuple[Header, Arrays]:
     header: Header = {
         "version": _WITH_BINS if table.noise is None else _WITH_NOISE,
         "problem": table.problem.describe(),
-        "bins": table.bins,
-        "cells": table.cells,
-        "dual_bins": table.dual_bins,
-        "dual_cells": table.dual_cells,
+        **{name: getattr(table, name) for name in _NUMBERS},
         "scale": dual.scale,
         "upper": table.upper.hex(),
         "lower": table.lower.hex(),
         "levels": list(table.levels),
     }
-    arrays = {
-        "weights": table.weights,
-        "pairs": dual.pairs,
-        "budget": dual.budget,
-        "slack": dual.slack,
-        "caps": dual.caps,
-    }
+    arrays = {"weights": table.weights, **{name: getattr(dual, name) for name in _PRICES}}
     if table.noise is not None:
         inner = noise.KIND.encode(table.noise)
         arrays["noise"] = np.frombuffer(inner, np.uint8).astype(np.int64)
@@ -50,29 +45,24 @@ def _parts(table: BoundedTable) -> tuple[Header, Arrays]:
 
 
 def _build(header: Header, arrays: Arrays, loss: Loss | None) -> BoundedTable:
-    numbers = [int(header[key]) for key in ("bins", "cells", "dual_bins", "dual_cells")]
-    scale = int(header["scale"])
-    if not (-4096 <= scale <= 4096 and min(numbers) >= 0 and max(numbers) <= _MOST_BINS):
+    numbers: dict[str, Any] = {name: int(header[name]) for name in _NUMBERS}
+    scale, most = int(header["scale"]), max(numbers.values())
+    if not (-4096 <= scale <= 4096 and min(numbers.values()) >= 0 and most <= _MOST_BINS):
         raise TableFormatError("a lattice is out of range")
     problem = BoundedProblem.from_description(header["problem"], loss)
     inner = None
     if header["version"] == _WITH_NOISE:
         inner = noise.KIND.decode(arrays["noise"].astype(np.uint8).tobytes())
     weights = arrays["weights"]
-    rows = numbers[0] + 1 if inner is None else 0
+    rows = numbers["bins"] + 1 if inner is None else 0
     if weights.ndim != 2 or len(weights) != rows or arrays["slack"].ndim != 2:
         raise TableFormatError("an array has an impossible shape")
-    dual = ChannelDual(arrays["pairs"], arrays["budget"], arrays["slack"], arrays["caps"], scale)
+    dual = ChannelDual(scale=scale, **{name: arrays[name] for name in _PRICES})
     return BoundedTable(
         problem=problem,
-        bins=numbers[0],
-        cells=numbers[1],
         weights=weights,
         dual=dual,
-        dual_bins=numbers[2],
-        dual_cells=numbers[3],
-        upper=float.fromhex(header["upper"]),
-        lower=float.fromhex(header["lower"]),
+        **(numbers | bounds(header)),
         levels=tuple(int(v) for v in header["levels"]),
         noise=inner,
     )

@@ -24,12 +24,13 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from opendp_optimal.arrays import Integers
-from opendp_optimal.errors import CertificateError, TableFormatError
+from opendp_optimal.errors import TableFormatError
 from opendp_optimal.losses.base import Loss
+from opendp_optimal.table.base import Certified
 
 Header = dict[str, Any]
 Arrays = dict[str, Integers]
-T = TypeVar("T")
+T = TypeVar("T", bound=Certified)
 
 _MOST_HEADER = 1 << 26
 _MOST_ELEMENTS = 1 << 25
@@ -69,8 +70,8 @@ class Kind(Generic[T]):
     problem: type
     parts: Callable[[T], tuple[Header, Arrays]]
     build: Callable[[Header, Arrays, Loss | None], T]
-    numbers: tuple[str, ...]
-    sizes: tuple[str, ...]
+    numbers: tuple[str, ...] = ("epsilon", "delta")
+    sizes: tuple[str, ...] = ()
     own_losses: bool = False
 
     @property
@@ -91,14 +92,11 @@ class Kind(Generic[T]):
         :raises CertificateError: the table does not prove what it claims
         """
         try:
-            table: Any = self.build(*self.unseal(data), loss)
+            table = self.build(*self.unseal(data), loss)
             table.verify()
-        except (TableFormatError, CertificateError):
-            raise
+            return table
         except _MALFORMED as error:
             raise TableFormatError(f"the file is not a {self.name} table: {error}") from None
-        found: T = table
-        return found
 
     def peek(self, data: bytes) -> dict[str, Any]:
         """What a file says it is, unverified: for looking through directories."""
@@ -106,8 +104,7 @@ class Kind(Generic[T]):
             header, _ = self._header(data)
             return {
                 **self.plain(header["problem"]),
-                "upper": float.fromhex(header["upper"]),
-                "lower": float.fromhex(header["lower"]),
+                **bounds(header),
                 **{key: int(header[key]) for key in self.sizes},
             }
         except _MALFORMED as error:
@@ -163,13 +160,14 @@ class Kind(Generic[T]):
         return header, 12 + length
 
 
+def bounds(header: Header) -> dict[str, float]:
+    """The bounds that a header states."""
+    return {key: float.fromhex(header[key]) for key in ("upper", "lower")}
+
+
 def _pack(array: Integers) -> tuple[dict[str, Any], bytes]:
-    width = 8
-    for candidate in (1, 2, 4):
-        edge = 1 << (8 * candidate - 1)
-        if array.size == 0 or (array.min() >= -edge and array.max() < edge):
-            width = candidate
-            break
+    largest = max(int(array.max(initial=0)), ~int(array.min(initial=0)))
+    width = next(width for width in (1, 2, 4, 8) if largest < 1 << (8 * width - 1))
     raw = np.ascontiguousarray(array.astype(f"<i{width}")).view(np.uint8)
     planes = np.ascontiguousarray(raw.reshape(-1, width).T).tobytes()
     packed = zlib.compress(planes, 6)

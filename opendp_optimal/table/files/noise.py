@@ -14,22 +14,16 @@ from opendp_optimal.certify.spike import Spike
 from opendp_optimal.errors import TableFormatError
 from opendp_optimal.losses.base import LatticeCost, Loss
 from opendp_optimal.problem.noise import NoiseProblem
-from opendp_optimal.table.files.container import Arrays, Header, Kind
+from opendp_optimal.table.files.container import Arrays, Header, Kind, bounds
 from opendp_optimal.table.noise import MOST_CELLS, NoiseTable
 
 _VERSION, _SPIKED = 1, 2
+_PRICES = ("shifts", "budget", "slack", "order", "tail")
 
 
 def _parts(table: NoiseTable) -> tuple[Header, Arrays]:
     dual = table.dual
-    arrays = {
-        "weights": table.weights,
-        "shifts": dual.shifts,
-        "budget": dual.budget,
-        "slack": dual.slack,
-        "order": dual.order,
-        "tail": dual.tail,
-    }
+    arrays = {"weights": table.weights, **{name: getattr(dual, name) for name in _PRICES}}
     if table.tail is not None:
         arrays["endless"] = np.array(
             [table.tail.weight, table.tail.again, *table.tail.weights], np.int64
@@ -55,13 +49,9 @@ def _parts(table: NoiseTable) -> tuple[Header, Arrays]:
 def _build(header: Header, arrays: Arrays, loss: Loss | None) -> NoiseTable:
     dual = DualCertificate(
         cells=int(header["dual_cells"]),
-        shifts=arrays["shifts"],
-        budget=arrays["budget"],
-        slack=arrays["slack"],
         mirrored=bool(header["mirrored"]),
-        order=arrays["order"],
-        tail=arrays["tail"],
         scale=int(header["scale"]),
+        **{name: arrays[name] for name in _PRICES},
     )
     cells = int(header["cells"])
     lattices = (cells, dual.cells)
@@ -82,7 +72,7 @@ def _build(header: Header, arrays: Arrays, loss: Loss | None) -> NoiseTable:
     if "costs" in header:
         first, second = (_cost(cost) for cost in header["costs"])
         costs = (first, second)
-    if (costs is not None) != header["problem"]["loss"].startswith("custom:"):
+    if (costs is not None) != problem.loss.by_samples:
         raise TableFormatError("costs and a user's own loss go together")
     return NoiseTable(
         problem=problem,
@@ -90,8 +80,7 @@ def _build(header: Header, arrays: Arrays, loss: Loss | None) -> NoiseTable:
         weights=arrays["weights"],
         atom=int(header["atom"]),
         dual=dual,
-        upper=float.fromhex(header["upper"]),
-        lower=float.fromhex(header["lower"]),
+        **bounds(header),
         tail=tail,
         costs=costs,
         spike=spike,
@@ -126,7 +115,6 @@ KIND: Kind[NoiseTable] = Kind(
     problem=NoiseProblem,
     parts=_parts,
     build=_build,
-    numbers=("epsilon", "delta"),
     sizes=("cells",),
     own_losses=True,
 )

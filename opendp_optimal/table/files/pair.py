@@ -5,10 +5,11 @@ from __future__ import annotations
 from opendp_optimal.certify.pair import PairDual
 from opendp_optimal.losses.base import Loss
 from opendp_optimal.problem.pair import PairProblem
-from opendp_optimal.table.files.container import Arrays, Header, Kind
+from opendp_optimal.table.files.container import Arrays, Header, Kind, bounds
 from opendp_optimal.table.pair import PairTable
 
 _VERSION = 1
+_PRICES = ("moves", "budget", "slack")
 
 
 def _parts(table: PairTable) -> tuple[Header, Arrays]:
@@ -23,26 +24,22 @@ def _parts(table: PairTable) -> tuple[Header, Arrays]:
         "reach": dual.reach,
         "scale": dual.scale,
     }
-    arrays = {"weights": table.weights, "moves": dual.moves, "budget": dual.budget}
-    return header, {**arrays, "slack": dual.slack}
+    return header, {"weights": table.weights, **{name: getattr(dual, name) for name in _PRICES}}
 
 
 def _build(header: Header, arrays: Arrays, loss: Loss | None) -> PairTable:
     dual = PairDual(
         cells=int(header["dual_cells"]),
         reach=int(header["reach"]),
-        moves=arrays["moves"],
-        budget=arrays["budget"],
-        slack=arrays["slack"],
         scale=int(header["scale"]),
+        **{name: arrays[name] for name in _PRICES},
     )
     return PairTable(
         problem=PairProblem.from_description(header["problem"], loss),
         cells=int(header["cells"]),
         weights=arrays["weights"],
         dual=dual,
-        upper=float.fromhex(header["upper"]),
-        lower=float.fromhex(header["lower"]),
+        **bounds(header),
     )
 
 
@@ -53,6 +50,5 @@ KIND: Kind[PairTable] = Kind(
     problem=PairProblem,
     parts=_parts,
     build=_build,
-    numbers=("epsilon", "delta"),
     sizes=("cells",),
 )

@@ -11,7 +11,7 @@ from opendp_optimal.certify.radial_smooth import SmoothPrices
 from opendp_optimal.certify.steps import Steps
 from opendp_optimal.losses.base import Loss
 from opendp_optimal.problem.radial import RadialProblem
-from opendp_optimal.table.files.container import Arrays, Header, Kind
+from opendp_optimal.table.files.container import Arrays, Header, Kind, bounds
 from opendp_optimal.table.radial import RadialTable
 
 _VERSIONS = (1, 2, 3)
@@ -72,8 +72,7 @@ def _build(header: Header, arrays: Arrays, loss: Loss | None) -> RadialTable:
     else:
         given = header["decay"]
         law = Decay(float.fromhex(given["c"]), float.fromhex(given["k"]), given["fine"])
-    upper, lower = float.fromhex(header["upper"]), float.fromhex(header["lower"])
-    return RadialTable(problem, law, upper, lower, _prices(header, arrays))
+    return RadialTable(problem, law, **bounds(header), prices=_prices(header, arrays))
 
 
 def _prices(header: Header, arrays: Arrays) -> RadialPrices | SmoothPrices | None:
@@ -100,6 +99,4 @@ KIND: Kind[RadialTable] = Kind(
     problem=RadialProblem,
     parts=_parts,
     build=_build,
-    numbers=("epsilon", "delta"),
-    sizes=(),
 )

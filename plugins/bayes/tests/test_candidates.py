@@ -8,7 +8,7 @@ import pytest
 
 from opendp_optimal import advise
 from opendp_optimal.extend import Bound, Candidate, Request
-from opendp_optimal.losses.base import parse
+from opendp_optimal.losses.base import loss_of
 from opendp_optimal.plugins import load
 from opendp_optimal_bayes.candidates import within_bounds
 
@@ -95,7 +95,7 @@ def test_the_bound_by_the_theorem_is_below_the_exact_optimum(epsilon, loss):
                 sum(c * abs(x - d) ** power for x, c in enumerate(chances)) for d in range(5)
             )
         request = Request(
-            epsilon=epsilon, integer=True, bounds=(0, 4), loss=parse(loss), prior=prior
+            epsilon=epsilon, integer=True, bounds=(0, 4), loss=loss_of(loss), prior=prior
         )
         found = list(within_bounds(request))
         (bound,) = [item for item in found if isinstance(item, Bound)]

@@ -9,7 +9,7 @@ import opendp.prelude as dp
 import polars as pl
 import pytest
 
-from opendp_optimal.measure.frames.run import applied
+from opendp_optimal.measure.frames.plan import applied
 from tests.measure.frames.test_moves import SCHEMA, parts, query
 
 RNG = np.random.default_rng(5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import polars as pl
 import pytest
@@ -130,3 +132,24 @@ def test_what_a_column_counts_decides_how_far_its_noise_reaches() -> None:
 
 def test_rows_that_share_a_budget_down_to_the_limit_have_noise() -> None:
     assert table_noise(Moves((1,), (10_000,), rows=10_000), Price(1.0)).variance[0] > 0
+
+
+@pytest.mark.parametrize(
+    "price", [Price(8.0, 1e-3), Price(3.0, 1e-6), Price(2.0, concentrated=True)]
+)
+def test_answers_that_are_rounded_stay_within_whole_numbers(price):
+    """Noise about as wide as a step says too little where it is measured before rounding."""
+    moves = Moves((1, 3, 60), (1, 3, 60))
+    noise = table_noise(moves, price, keys=1)
+    whole, above = noise.noisy(np.zeros((20_000, 3), np.int64))
+    errors = np.abs(np.rint(whole + above))
+    for column, alpha in itertools.product(range(3), (0.3, 0.05)):
+        within = noise.accuracy(column, alpha, whole=True)
+        assert within == int(within)
+        more = 5 * np.sqrt(alpha / 20_000)
+        assert (errors[:, column] > within).mean() < alpha + 2 * more  # the draws of both
+        assert within == 0 or (errors[:, column] > within - 1).mean() > alpha - 2 * more
+    columns = [Number("a"), Number("b"), Number("c", 0.5, whole=False)]
+    frame = noisy_frame(pl.DataFrame({"k": [1]}), np.zeros((1, 3), int), columns, moves, price)
+    assert frame["b_accuracy"][0] == noise.accuracy(1, whole=True)
+    assert frame["c_accuracy"][0] == noise.accuracy(2) / 2

@@ -1,4 +1,4 @@
-"""The privacy proof twice: plain fractions against the fast one, and dp-accounting beside them."""
+"""The privacy proof in plain fractions against the fast one."""
 
 import math
 from fractions import Fraction
@@ -10,40 +10,6 @@ from opendp_optimal import CertificateError, NoiseTable, solve, solve_bounded
 from opendp_optimal.certify.noise import prove_private
 from opendp_optimal.exact.numbers import BITS, exp_bounds
 from opendp_optimal.testing import independent
-from tests.attacks.bundled import accounting_agrees, bundled, fractions_agree
-
-
-def quick(tables):
-    """Those that take a moment; the deep command takes all."""
-    return [table for table in tables if table.cells * len(table.weights) < 10_000]
-
-
-@pytest.mark.parametrize(
-    "table", quick(bundled(24)), ids=lambda t: f"{t.kind}-{t.epsilon}-{t.delta}"
-)
-def test_bundled_tables(table):
-    assert fractions_agree(table)
-    if table.radius < 150:
-        pytest.importorskip("dp_accounting")
-        assert accounting_agrees(table)
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"epsilon": 1.0, "delta": 0.1, "cells": 4},
-        {"epsilon": 5.0, "delta": 0.75, "cells": 8},  # with an atom
-        {"epsilon": 1.0, "delta": 0.05, "integer_sensitivity": 3},
-        {"epsilon": 1.0, "delta": 0.1, "cells": 4, "loss": "pinball:0.8"},
-        {"epsilon": 1.0, "delta": 0.0},
-        {"epsilon": 0.5, "delta": 0.0, "integer_sensitivity": 2},
-    ],
-    ids=str,
-)
-def test_other_tables(asked):
-    table = solve(**asked, gap=10.0, cache=False)
-    assert fractions_agree(table)
-    assert accounting_agrees(table)
 
 
 def test_both_proofs_refuse_the_same_changes():

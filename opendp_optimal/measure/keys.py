@@ -46,8 +46,6 @@ from opendp_optimal.sample.words import uniform_below
 from opendp_optimal.search.keys import solve_keys
 from opendp_optimal.table.keys import LARGEST_COUNT, KeyTable
 
-__all__ = ["make_optimal_threshold", "then_optimal_threshold"]
-
 _SPARE = (0.1, 0.5, 0.9)
 """Parts of delta that pay for the composition of many keys; the others have the rest."""
 _CELLS = 16

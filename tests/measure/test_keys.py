@@ -12,7 +12,7 @@ import pytest
 
 import opendp_optimal as oo
 from opendp_optimal.exact.numbers import exp_down
-from opendp_optimal.measure.threshold import design_keys
+from opendp_optimal.measure.keys import design_keys
 from opendp_optimal.testing import audit
 from tests.certify.test_keys import TOTAL, released
 from tests.tails import too_many
