@@ -8,12 +8,12 @@ exceeds the loss that was claimed, the claim is false, except with a probability
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
+from statistics import fmean
 
 import numpy as np
 
-from opendp_optimal.extend import Floats, finite, positive, whole
+from opendp_optimal.extend import finite, positive, whole
 from opendp_optimal.testing import AuditReport, proven_loss
 
 Release = Callable[[float], Sequence[float]]
@@ -55,18 +55,12 @@ def audit_signal(
     low, high = sorted(finite("values", v) for v in values)
     if low == high:
         raise ValueError(f"values ({values}) must differ")
-    signals = [_signals(release, v, draws, i * draws, progress) for i, v in enumerate((low, high))]
+    signals = np.empty((2, draws))
+    for i, value in enumerate((low, high)):
+        for j in range(draws):
+            signals[i, j] = fmean(release(value))
+            if progress is not None and j % 100 == 0:
+                progress(i * draws + j)
     thresholds = (low, 0.5 * (low + high), high)
     proven = proven_loss(signals[0], signals[1], thresholds, false_alarm)
     return AuditReport(claimed, proven, draws, false_alarm)
-
-
-def _signals(
-    release: Release, value: float, draws: int, done: int, progress: Callable[[int], None] | None
-) -> Floats:
-    signals = np.empty(draws)
-    for i in range(draws):
-        signals[i] = math.fsum(answers := release(value)) / len(answers)
-        if progress is not None and i % 100 == 0:
-            progress(done + i)
-    return signals

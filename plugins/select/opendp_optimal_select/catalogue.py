@@ -28,11 +28,11 @@ FARTHEST = 2.0**400
 class Items:
     """What all catalogues share: items in the order given."""
 
-    items: Sequence[Hashable] | None
+    items: Any
+    """A sequence, also where none was given."""
 
     def __len__(self) -> int:
         """Return the number of items."""
-        assert self.items is not None
         return len(self.items)
 
     def item(self, index: int) -> Hashable:
@@ -40,8 +40,33 @@ class Items:
 
         :param index: place in the order the catalogue was given
         """
-        assert self.items is not None
-        return self.items[index]
+        name: Hashable = self.items[index]
+        return name
+
+
+class Rows(Items):
+    """Items at points of a space, one row of coordinates each; named by their rows by default."""
+
+    points: ArrayLike
+
+    def __post_init__(self) -> None:
+        """Check the points and the items."""
+        points = finite_array("points", self.points, dimensions=2)
+        names = range(len(points)) if self.items is None else self.items
+        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "items", distinct_items(names, points))
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a point."""
+        return int(np.asarray(self.points).shape[1])
+
+    def position(self, index: int) -> list[float]:
+        """Return the coordinates in row ``index``.
+
+        :param index: row of the catalogue
+        """
+        return [float(x) for x in np.asarray(self.points)[index]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +94,11 @@ class Catalogue(Items):
         """Check and sort the catalogue."""
         values = finite_array("positions", self.positions, dimensions=1)
         object.__setattr__(self, "positions", values)
-        names = distinct_items(self.items, values)
-        object.__setattr__(self, "items", names)
+        object.__setattr__(self, "items", distinct_items(self.items, values))
         order = np.argsort(values, kind="stable")
         object.__setattr__(self, "_order", order)
         object.__setattr__(self, "_sorted", values[order])
-        rank = np.empty_like(order)
-        rank[order] = np.arange(order.size)
-        object.__setattr__(self, "_rank", rank)
+        object.__setattr__(self, "_rank", np.argsort(order))
 
     def position(self, index: int) -> float:
         """Return the position given at ``index``.
@@ -91,8 +113,7 @@ class Catalogue(Items):
         :param signal: what the client sent
         :param offsets: where to look, relative to the signal
         """
-        rows = self.answer_batch(np.asarray([signal], dtype=np.float64), offsets)
-        return [self.item(int(i)) for i in rows[0]]
+        return [self.item(i) for i in self.answer_batch([signal], offsets)[0]]
 
     def answer_batch(self, signals: ArrayLike, offsets: Sequence[float]) -> Integers:
         """Return item indices, one row of ``len(offsets)`` distinct ones per signal.
@@ -105,28 +126,18 @@ class Catalogue(Items):
         """
         values = finite_array("signals", signals, dimensions=1)
         steps = np.sort(finite_array("offsets", offsets, dimensions=1))
-        k = whole("k", steps.size, most=len(self))
+        whole("k", steps.size, most=len(self))
         with np.errstate(over="ignore"):
             # Distances and targets may overflow to infinity at the far ends; order survives that.
-            return self._order[self._ranks(values, steps, k)]
-
-    def _ranks(self, values: Floats, steps: Floats, k: int) -> Integers:
-        """Return distinct places in the sorted order, one row per value."""
-        targets = np.clip(values[:, None] + steps, -_LARGEST, _LARGEST)
-        ranks = self._best(targets)
-        if k == 1:
-            return ranks
-        if self.optimum is not None:
-            ranks = np.sort(ranks, axis=1)
-        repeated = (ranks[:, 1:] == ranks[:, :-1]).any(axis=1)
-        if repeated.any():
-            rows = np.flatnonzero(repeated)
+            ranks = self._best(np.clip(values[:, None] + steps, -_LARGEST, _LARGEST))
+            rows = np.flatnonzero((ranks[:, 1:] == ranks[:, :-1]).any(axis=1))
             for start in range(0, rows.size, _BLOCK):
                 block = rows[start : start + _BLOCK]
                 ranks[block] = self._fill(values[block], ranks[block])
-        return ranks
+        return self._order[ranks]
 
     def _best(self, targets: Floats) -> Integers:
+        """Return the places of the best items in the sorted order, in ascending order per row."""
         if self.optimum is None:
             return self._nearest(targets)
         flat = np.asarray(self.optimum(targets.ravel()))
@@ -134,13 +145,11 @@ class Catalogue(Items):
             raise ValueError("optimum must return one item index per value")
         if flat.size and (flat.min() < 0 or flat.max() >= len(self)):
             raise ValueError("optimum must return indices of items in the catalogue")
-        return np.asarray(self._rank[flat].reshape(targets.shape))
+        return np.sort(self._rank[flat].reshape(targets.shape), axis=1)
 
     def _nearest(self, targets: Floats) -> Integers:
-        right = np.clip(np.searchsorted(self._sorted, targets), 1, max(len(self) - 1, 1))
-        if len(self) == 1:
-            return np.zeros_like(right)
-        left = right - 1
+        right = np.minimum(np.searchsorted(self._sorted, targets), len(self) - 1)
+        left = np.maximum(right - 1, 0)
         closer = targets - self._sorted[left] <= self._sorted[right] - targets
         return np.asarray(np.where(closer, left, right), dtype=np.int64)
 
@@ -153,15 +162,13 @@ class Catalogue(Items):
         distance = np.abs(self._sorted[window] - signals[:, None])
         used = (window[:, :, None] == ranks[:, None, :]).any(axis=2)
         spare = np.take_along_axis(window, np.lexsort((distance, used), axis=1), axis=1)
-        fresh = np.ones_like(ranks, dtype=bool)
-        fresh[:, 1:] = ranks[:, 1:] != ranks[:, :-1]
-        turn = np.cumsum(~fresh, axis=1) - 1
-        filled = np.take_along_axis(spare, np.clip(turn, 0, width - 1), axis=1)
+        fresh = np.diff(ranks, axis=1, prepend=-1) != 0
+        filled = np.take_along_axis(spare, np.cumsum(~fresh, axis=1) - 1, axis=1)
         return np.sort(np.where(fresh, ranks, filled), axis=1)
 
 
 @dataclass(frozen=True, eq=False)
-class VectorCatalogue(Items):
+class VectorCatalogue(Rows):
     """Items at points of a feature space, found through a KD-tree.
 
     :param points: one row of finite coordinates per item
@@ -178,23 +185,8 @@ class VectorCatalogue(Items):
 
     def __post_init__(self) -> None:
         """Check the points and build the tree."""
-        values = finite_array("points", self.points, dimensions=2)
-        object.__setattr__(self, "points", values)
-        names = range(len(values)) if self.items is None else self.items
-        object.__setattr__(self, "items", distinct_items(names, values))
-        object.__setattr__(self, "_tree", cKDTree(values))
-
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates of a point."""
-        return int(np.asarray(self.points).shape[1])
-
-    def position(self, index: int) -> list[float]:
-        """Return the coordinates in row ``index``.
-
-        :param index: row of the catalogue
-        """
-        return [float(x) for x in np.asarray(self.points)[index]]
+        super().__post_init__()
+        object.__setattr__(self, "_tree", cKDTree(self.points))
 
     def answer(self, signal: ArrayLike, offsets: ArrayLike) -> list[Hashable]:
         """Return ``len(offsets)`` distinct items for one signal.
@@ -202,8 +194,7 @@ class VectorCatalogue(Items):
         :param signal: what the client sent
         :param offsets: one row of coordinates per answer, relative to the signal
         """
-        rows = self.answer_batch(np.asarray(signal, dtype=np.float64)[None, :], offsets)
-        return [self.item(int(i)) for i in rows[0]]
+        return [self.item(i) for i in self.answer_batch(np.asarray([signal]), offsets)[0]]
 
     def answer_batch(self, signals: ArrayLike, offsets: ArrayLike) -> Integers:
         """Return item indices, one row of ``len(offsets)`` distinct ones per signal.
@@ -225,7 +216,7 @@ class VectorCatalogue(Items):
         found = self._tree.query(targets)[1].astype(np.int64)
         ordered = np.sort(found, axis=1)
         for row in np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1)):
-            near = np.atleast_1d(self._tree.query(values[row], k=k)[1])
+            near = self._tree.query(values[row], k=k)[1]
             # A dict keeps the order of first appearance and drops repetitions.
             distinct = list(dict.fromkeys([*found[row].tolist(), *near.tolist()]))
             found[row] = distinct[:k]
@@ -241,7 +232,7 @@ def finite_array(name: str, values: ArrayLike, *, dimensions: int) -> Floats:
     """
     try:
         array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be an array of numbers") from None
     if array.ndim != dimensions or array.size == 0:
         raise ValueError(

@@ -74,7 +74,7 @@ def ring_command(k: int, epsilon: float, tolerance: float, cells: int, as_json: 
     """Enclose the optimal cost on the ring and compare it with Laplace noise."""
     from opendp_optimal_select.ring.optimum import laplace_ring, optimal_ring
 
-    with _widths("ring", tolerance) as progress:
+    with _widths(tolerance) as progress:
         optimum = optimal_ring(
             k, epsilon=epsilon, tolerance=tolerance, cells=cells, progress=progress
         )
@@ -164,7 +164,7 @@ def plot_ring_command(output: Path, tolerance: float) -> None:
     from opendp_optimal_select.plots import plot_ring
     from opendp_optimal_select.ring.optimum import optimal_ring
 
-    with _widths("ring", tolerance) as progress:
+    with _widths(tolerance) as progress:
         optima = [
             optimal_ring(2, epsilon=rate, tolerance=tolerance, progress=progress)
             for rate in (0.375, 1.0)
@@ -243,22 +243,21 @@ def _read_catalogue(path: Path) -> Any:
             raise ValueError(f"catalogue ({path.name}) must begin with the columns item,position")
         for number, row in enumerate(reader, start=2):
             try:
-                item, position = row[0], float(row[1])
+                items.append(row[0])
+                positions.append(float(row[1]))
             except (IndexError, ValueError):
                 raise ValueError(
                     f"catalogue ({path.name}, line {number}) must hold an item and a number"
                 ) from None
-            items.append(item)
-            positions.append(position)
     return Catalogue(positions, items)
 
 
 @contextmanager
-def _widths(label: str, tolerance: float) -> Iterator[Callable[[float], None]]:
+def _widths(tolerance: float) -> Iterator[Callable[[float], None]]:
     """Show how the width of an enclosure falls towards ``tolerance``."""
     widest = [0.0]
 
-    with progress_bar(label) as update:
+    with progress_bar("ring") as update:
 
         def progress(width: float) -> None:
             widest[0] = max(widest[0], width)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 import numpy as np
@@ -21,19 +21,14 @@ from opendp_optimal.extend import (
     Floats,
     Integers,
     Space,
+    frozen_array,
     positive,
     postprocess,
     space_of,
     to_then,
     whole,
 )
-from opendp_optimal_select.catalogue import (
-    FARTHEST,
-    Items,
-    VectorCatalogue,
-    distinct_items,
-    finite_array,
-)
+from opendp_optimal_select.catalogue import FARTHEST, Rows, VectorCatalogue
 from opendp_optimal_select.noise import GaussianNoise
 from opendp_optimal_select.placement import lloyd_offsets, quantile_offsets
 
@@ -57,7 +52,7 @@ def grid_offsets(per_side: int, directions: int, *, scale: float, rule: Rule = "
     (9, 2)
     """
     per_side = whole("per_side", per_side)
-    directions = whole("directions", directions)
+    directions = whole("directions", directions, most=MAX_GRID)
     scale = positive("scale", scale)
     if rule not in ("lloyd", "quantile"):
         raise ValueError(f"rule ({rule!r}) must be 'lloyd' or 'quantile'")
@@ -74,13 +69,11 @@ def grid_offsets(per_side: int, directions: int, *, scale: float, rule: Rule = "
 def _unit_grid(along: int, directions: int, rule: Rule) -> Floats:
     place = lloyd_offsets if rule == "lloyd" else quantile_offsets
     axis = place(along, GaussianNoise(1.0))
-    grid = np.array(list(itertools.product(axis, repeat=directions)), dtype=np.float64)
-    grid.flags.writeable = False
-    return grid
+    return frozen_array(list(itertools.product(axis, repeat=directions)))
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureSpace(Items):
+class FeatureSpace(Rows):
     """A public catalogue in a feature space, with the directions along which to answer.
 
     :param points: one row of features per item
@@ -102,8 +95,8 @@ class FeatureSpace(Items):
 
     def __post_init__(self) -> None:
         """Fit the projection on the catalogue and index the projected items."""
-        points = finite_array("points", self.points, dimensions=2)
-        items = distinct_items(range(len(points)) if self.items is None else self.items, points)
+        super().__post_init__()
+        points = np.asarray(self.points)
         directions = whole("directions", self.directions, most=points.shape[1])
         centre = points.mean(axis=0)
         covariance = (points - centre).T @ (points - centre)
@@ -111,24 +104,10 @@ class FeatureSpace(Items):
         # Eigenvectors have no sign of their own: make the largest entry positive.
         largest = np.abs(vectors).argmax(axis=1)
         vectors = vectors * np.sign(vectors[np.arange(directions), largest])[:, None]
-        object.__setattr__(self, "points", points)
-        object.__setattr__(self, "items", items)
         object.__setattr__(self, "centre", centre)
         object.__setattr__(self, "projection", vectors)
-        projected = VectorCatalogue(self.project(points), items)
+        projected = VectorCatalogue(self.project(points), self.items)
         object.__setattr__(self, "projected", projected)
-
-    def position(self, index: int) -> list[float]:
-        """Return the features in row ``index``.
-
-        :param index: row of the catalogue
-        """
-        return [float(x) for x in np.asarray(self.points)[index]]
-
-    @property
-    def dimension(self) -> int:
-        """Number of features."""
-        return int(self.centre.size)
 
     def project(self, points: ArrayLike) -> Floats:
         """Return the coordinates of ``points`` along the kept directions.
@@ -151,8 +130,7 @@ class FeatureSpace(Items):
         :param per_side: points on either side of 0 along each direction
         :param rule: how to place the points of one axis
         """
-        rows = self.answer_batch(np.atleast_2d(np.asarray(signal)), scale, per_side, rule)
-        return [self.item(int(i)) for i in rows[0]]
+        return [self.item(i) for i in self.answer_batch(signal, scale, per_side, rule)[0]]
 
     def answer_batch(
         self, signals: ArrayLike, scale: float, per_side: int, rule: Rule = "lloyd"
@@ -206,13 +184,10 @@ def make_feature_selection(
             f"input_domain ({input_domain}) and input_metric ({input_metric}) must be {wanted} and "
             "dp.l2_distance(T=float)"
         )
-    grid = grid_offsets(per_side, space.directions, scale=scale, rule=rule)
-    whole("(2 per_side + 1) ** directions", len(grid), most=len(space))
-
-    def answer(signal: Sequence[float]) -> list[Hashable]:
-        return space.projected.answer(space.project(signal)[0], grid)
-
+    answers = len(grid_offsets(per_side, space.directions, scale=scale, rule=rule))
+    whole("(2 per_side + 1) ** directions", answers, most=len(space))
     noise = dp.m.make_gaussian(input_domain, input_metric, scale=scale)
+    answer = partial(space.answer, scale=scale, per_side=per_side, rule=rule)
     return postprocess(noise, answer, "ExtrinsicObject")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from functools import cache
 
 import opendp.prelude as dp
@@ -23,6 +22,7 @@ from opendp_optimal_select.placing import offsets
 from opendp_optimal_select.privacy import GeographicPrivacy, rate
 
 MAX_ANSWERS = 10_000
+_LARGEST = sys.float_info.max
 
 
 def make_multi_selection(
@@ -67,42 +67,23 @@ def make_multi_selection(
         )
     k = whole("k", k, most=MAX_ANSWERS)
     per_unit = rate(epsilon, privacy)
-    if catalogue is not None:
-        _check_catalogue(catalogue, k)
+    if catalogue is not None and not isinstance(catalogue, Catalogue):
+        raise ValueError(f"catalogue (a {type(catalogue).__name__}) must be a Catalogue, or None")
+    if catalogue is not None and k > len(catalogue):
+        raise ValueError(f"k ({k}) must be at most the size of the catalogue ({len(catalogue)})")
     noise = dp.m.make_laplace(input_domain, input_metric, scale=laplace_scale_up(per_unit))
     if disutility is not None:
         check_disutility(disutility, epsilon=per_unit)
     # The Context API builds a thousand measurements to find its epsilon and releases from one:
     # the offsets wait for the first release.
     steps = cache(lambda: offsets(k, epsilon=per_unit, disutility=disutility))
-    plain = disutility is None and catalogue is None
-    record = record_text("make_multi_selection", per_unit, k) if plain else None
-    return _respond(noise, steps, catalogue, record)
+    if catalogue is not None:
+        answer = catalogue.answer
+        return postprocess(
+            noise, lambda x: answer(min(max(x, -_LARGEST), _LARGEST), steps()), "ExtrinsicObject"
+        )
+    record = record_text("make_multi_selection", per_unit, k) if disutility is None else None
+    return postprocess(noise, lambda x: [x + a for a in steps()], "Vec<f64>", record=record)
 
 
 then_multi_selection = to_then(make_multi_selection)
-
-
-def _respond(
-    noise: dp.Measurement,
-    steps: Callable[[], tuple[float, ...]],
-    catalogue: Catalogue | None,
-    record: str | None,
-) -> dp.Measurement:
-    if catalogue is None:
-        return postprocess(
-            noise, lambda signal: [signal + a for a in steps()], "Vec<f64>", record=record
-        )
-    largest = sys.float_info.max
-    return postprocess(
-        noise,
-        lambda signal: catalogue.answer(min(max(signal, -largest), largest), steps()),
-        "ExtrinsicObject",
-    )
-
-
-def _check_catalogue(catalogue: Catalogue, k: int) -> None:
-    if not isinstance(catalogue, Catalogue):
-        raise ValueError(f"catalogue (a {type(catalogue).__name__}) must be a Catalogue, or None")
-    if k > len(catalogue):
-        raise ValueError(f"k ({k}) must be at most the size of the catalogue ({len(catalogue)})")

@@ -150,10 +150,10 @@ class LogConcaveNoise(SymmetricNoise):
             end *= 1.5
         else:
             raise ValueError("log_density must fall without bound")
-        if float(self.log_density(end)) == -math.inf:  # no panel may reach across the end
-            end = largest(
-                lambda x: float(self.log_density(x)) > -math.inf, math.nextafter(0.0, 1.0), end
-            )
+        # No panel may reach across the end of a bounded noise.
+        end = largest(
+            lambda x: float(self.log_density(x)) > -math.inf, math.nextafter(0.0, 1.0), end
+        )
         object.__setattr__(self, "_edges", np.linspace(0.0, end, _PANELS + 1))
         object.__setattr__(self, "_shift", at_zero)
         self._check_shape()

@@ -10,10 +10,10 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import opendp.prelude as dp
@@ -40,33 +40,29 @@ Preference = Callable[[Any, Answer], float]
 """The client's own disutility: from its value and an answer to a cost."""
 
 
+@dataclass(eq=False, repr=False)
 class _Party(ABC):
     """What both kinds of client share: pay for a signal, send it, choose in private."""
 
-    noise: Noise
+    noise: ClassVar[Noise]
+    k: int
+    scale: float
+    measurement: dp.Measurement
+    preference: Preference | None
+    ledger: Ledger | None
+    name: str | None
 
-    def __init__(
-        self,
-        k: int,
-        scale: float,
-        measurement: dp.Measurement,
-        preference: Preference | None,
-        ledger: Ledger | None,
-        name: str | None,
-    ) -> None:
+    def __post_init__(self) -> None:
         """Check the number of answers, and the budget where there is one."""
-        self.k = whole("k", k, most=MAX_ANSWERS)
-        self.scale = scale
-        self.measurement = measurement
-        self.preference = preference
-        self.ledger, self.name = ledger, name
+        self.k = whole("k", self.k, most=MAX_ANSWERS)
+        ledger, name = self.ledger, self.name
         if (ledger is None) != (name is None):
             raise ValueError(f"ledger ({ledger!r}) and name ({name!r}) must be given together")
         if ledger is not None and name is not None:
             if not isinstance(ledger, Ledger):
                 raise ValueError(f"ledger ({ledger!r}) must be a Ledger: see open_ledger")
             ledger.budget(name).kind.price(self._price)
-            ledger.fix_unit(name, f"{measurement.input_metric} at 1.0")
+            ledger.fix_unit(name, f"{self.measurement.input_metric} at 1.0")
 
     @property
     def _price(self) -> dict[str, float]:
@@ -91,18 +87,14 @@ class _Party(ABC):
                 raise ValueError(f"question ({question!r}) needs a ledger that remembers it")
             return self._draw(private)
         about = f"multi-selection, {self.noise} noise of scale {self.scale!r}"
+        paid: dict[str, Any] = {**self._price, "note": about}
         if question is None:
-            self.ledger.charge(self.name, **self._price, note=about)
+            self.ledger.charge(self.name, **paid)
             return self._draw(private)
         # Whether a question is known must not depend on the value: the service would learn from
         # an equal request that the value is the same, and from another that it is not.
         kept = self.ledger.answer_once(
-            self.name,
-            question,
-            about,
-            lambda: self._draw(private).encode(),
-            note=about,
-            **self._price,
+            self.name, question, about, lambda: self._draw(private).encode(), **paid
         )
         return replace(Request.decode(kept), k=self.k)
 
@@ -184,7 +176,7 @@ class Client(_Party):
     def _distance(self, value: float, answer: Answer) -> float:
         if isinstance(answer.position, tuple):
             raise MessageError("position must be a number")
-        return abs(value - answer.position)
+        return abs(_private_number(value) - answer.position)
 
 
 class FeatureClient(_Party):
@@ -218,6 +210,9 @@ class FeatureClient(_Party):
         super().__init__(k, scale, measurement, preference, ledger, name)
 
     def _private(self, value: Sequence[float]) -> list[float]:
+        # What can be read only once would be gone when the answers come.
+        if not hasattr(value, "__len__") or np.ndim(value) != 1:
+            raise ValueError(f"value must be a list of {self.dimension} features")
         features = [_private_number(x) for x in value]
         if len(features) != self.dimension:
             raise ValueError(f"value must have {self.dimension} features")
@@ -226,7 +221,7 @@ class FeatureClient(_Party):
     def _distance(self, value: Sequence[float], answer: Answer) -> float:
         if not isinstance(answer.position, tuple) or len(answer.position) != self.dimension:
             raise MessageError(f"position must have {self.dimension} coordinates")
-        return math.dist(tuple(value), answer.position)
+        return math.dist(self._private(value), answer.position)
 
 
 class Server:
@@ -260,7 +255,15 @@ class Server:
         self.catalogue = catalogue
         self.disutility = disutility
         self.max_answers = whole("max_answers", max_answers, most=MAX_ANSWERS)
-        _check_items(catalogue)
+        items: Any = catalogue.items
+        for item in (items[0], items[-1]) if isinstance(items, range) else items:
+            # Exact types: subclasses and numpy's numbers do not survive JSON unchanged.
+            if type(item) not in (str, int):
+                raise ValueError(f"items (of type {type(item).__name__}) must be str or int")
+            if isinstance(item, int) and abs(item) >= 2**63:
+                raise ValueError(f"items ({item}) must fit in 64 bits")
+            if isinstance(item, str) and len(item) > MAX_ITEM_LENGTH:
+                raise ValueError(f"items must be at most {MAX_ITEM_LENGTH} characters long")
         self._offsets = lru_cache(maxsize=256)(self._fresh_offsets)
 
     @property
@@ -279,8 +282,8 @@ class Server:
         if request.noise != self.noise:
             raise MessageError(f"noise must be {self.noise!r} for this catalogue")
         catalogue: Any = self.catalogue
-        chosen = [(catalogue.item(i), catalogue.position(i)) for i in self._indices(request)]
-        return Response(tuple(Answer(*pair) for pair in chosen))
+        indices = self._indices(request)
+        return Response(tuple(Answer(catalogue.item(i), catalogue.position(i)) for i in indices))
 
     def handle(self, data: bytes) -> bytes:
         """Return the encoded response to an encoded request; an error message if it is bad.
@@ -295,21 +298,19 @@ class Server:
             return encode_error(str(error))
 
     def _indices(self, request: Request) -> Any:
+        signal: Any = request.signal  # as the request has checked, a tuple for Gaussian noise only
         if isinstance(self.catalogue, Catalogue):
             steps = self._offsets(request.k, request.scale)
-            with np.errstate(over="ignore"):
-                targets = np.asarray(request.signal) + np.asarray(steps)
-            if not np.isfinite(targets).all():
+            if not all(math.isfinite(signal + step) for step in steps):
                 raise MessageError("signal and scale must keep every answer finite")
-            return self.catalogue.answer_batch([request.signal], steps)[0].tolist()
+            return self.catalogue.answer_batch([signal], steps)[0].tolist()
         space = self.catalogue
-        assert isinstance(request.signal, tuple)
-        if len(request.signal) != space.dimension:
+        if len(signal) != space.dimension:
             raise MessageError(f"signal must have {space.dimension} coordinates")
         per_side = _per_side(request.k, space.directions)
         with np.errstate(over="ignore", invalid="ignore"):
             try:
-                return space.answer_batch([request.signal], request.scale, per_side)[0].tolist()
+                return space.answer_batch([signal], request.scale, per_side)[0].tolist()
             except ValueError:
                 raise MessageError("signal and scale must keep every answer finite") from None
 
@@ -318,19 +319,6 @@ class Server:
             return offsets(k, epsilon=1.0 / scale, disutility=self.disutility)
         except (ArithmeticError, RuntimeError, ValueError):
             raise MessageError(f"scale ({scale}) must be one this server can answer") from None
-
-
-def _check_items(catalogue: Catalogue | FeatureSpace) -> None:
-    """Refuse items that could not be sent."""
-    items = catalogue.items
-    assert items is not None
-    if not isinstance(items, range):
-        for item in items:
-            # Exact types: subclasses and numpy's numbers do not survive JSON unchanged.
-            if type(item) not in (str, int):
-                raise ValueError(f"items (of type {type(item).__name__}) must be str or int")
-            if isinstance(item, str) and len(item) > MAX_ITEM_LENGTH:
-                raise ValueError(f"items must be at most {MAX_ITEM_LENGTH} characters long")
 
 
 def _private_number(value: Any) -> float:

@@ -14,6 +14,7 @@ from opendp_optimal.extend import Floats, whole
 from opendp_optimal_select.noise import MOST_OFFSETS, SymmetricNoise, mirrored
 
 _MAX_STEPS = 500
+_MAX_HALVINGS = 14
 
 
 def quantile_offsets(k: int, noise: SymmetricNoise) -> tuple[float, ...]:
@@ -52,21 +53,14 @@ def lloyd_offsets(k: int, noise: SymmetricNoise) -> tuple[float, ...]:
     residual = _residual(upper, k, noise)
     for _ in range(_MAX_STEPS):
         step = _newton_step(upper, residual, k, noise)
-        size = 1.0
-        while True:
-            trial = upper - size * step
-            ordered = trial[0] > 0.0 and bool(np.all(np.diff(trial) > 0.0))
-            if ordered:
+        for halvings in range(_MAX_HALVINGS):
+            trial = upper - 0.5**halvings * step
+            if trial[0] > 0.0 and np.all(np.diff(trial) > 0.0):
                 trial_residual = _residual(trial, k, noise)
                 if np.linalg.norm(trial_residual) < np.linalg.norm(residual):
                     break
-            size *= 0.5
-            if size < 1e-4:
-                if np.abs(residual).max() < 1e-13:
-                    return mirrored(upper, k)
-                trial = _lloyd_step(upper, k, noise)
-                trial_residual = _residual(trial, k, noise)
-                break
+        else:
+            break  # nothing on the way is closer
         done = float(np.abs(trial - upper).max()) <= 1e-15 * float(trial[-1])
         upper, residual = trial, trial_residual
         if done:
@@ -122,18 +116,9 @@ def _residual(upper: Floats, k: int, noise: SymmetricNoise) -> Floats:
 
 def _newton_step(upper: Floats, residual: Floats, k: int, noise: SymmetricNoise) -> Floats:
     at_edges = 0.5 * noise.density(_edges(upper, k))
-    following = np.append(at_edges[1:], 0.0)
-    previous = at_edges.copy()
-    if k % 2 == 0:
-        previous[0] = 0.0
+    at_edges[0] *= k % 2  # between the two middle answers of even k the edge stays at 0
     banded = np.zeros((3, upper.size))
-    banded[1] = -2.0 * noise.density(upper) + previous + following
+    banded[1] = -2.0 * noise.density(upper) + at_edges + np.append(at_edges[1:], 0.0)
     banded[0, 1:] = at_edges[1:]
     banded[2, :-1] = at_edges[1:]
     return np.asarray(solve_banded((1, 1), banded, residual), dtype=np.float64)
-
-
-def _lloyd_step(upper: Floats, k: int, noise: SymmetricNoise) -> Floats:
-    """Move every offset to the median of its cell: slow, but never wrong."""
-    lower = noise.survival(_edges(upper, k))
-    return noise.quantile(0.5 * (lower + np.append(lower[1:], 0.0)))

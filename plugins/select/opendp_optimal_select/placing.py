@@ -17,7 +17,6 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import Any
 
 from scipy.integrate import quad
 from scipy.optimize import brentq
@@ -26,8 +25,7 @@ from opendp_optimal.extend import positive, whole
 from opendp_optimal_select.disutility import Disutility, check_disutility
 from opendp_optimal_select.noise import MOST_OFFSETS, mirrored
 
-_TAIL_LENGTH = 700.0
-_PANELS = (0.0, 1.0, 3.0, 8.0, 20.0, 50.0, 140.0, _TAIL_LENGTH)
+_PANELS = (0.0, 1.0, 3.0, 8.0, 20.0, 50.0, 140.0, 700.0)
 
 
 def offsets(k: int, *, epsilon: float, disutility: Disutility | None = None) -> tuple[float, ...]:
@@ -52,10 +50,8 @@ def offsets(k: int, *, epsilon: float, disutility: Disutility | None = None) -> 
     if not math.isfinite(2.0 * math.log(k + 1) / epsilon):
         raise ValueError(f"epsilon ({epsilon}) must be large enough for finite offsets")
     half = k // 2
-    if k % 2:
-        return mirrored((2.0 * math.log((half + 1) / i) / epsilon for i in range(half, 0, -1)), k)
-    first = math.log1p(1.0 / half) / epsilon
-    return mirrored((first + 2.0 * math.log(half / i) / epsilon for i in range(half, 0, -1)), k)
+    most, first = (half + 1, 0.0) if k % 2 else (half, math.log1p(1.0 / half) / epsilon)
+    return mirrored((first + 2.0 * math.log(most / i) / epsilon for i in range(half, 0, -1)), k)
 
 
 def cost(k: int, *, epsilon: float, disutility: Disutility | None = None) -> float:
@@ -129,18 +125,13 @@ def _unroll(
     upper = 1.0 / epsilon
     while _slope(upper, epsilon, disutility) < costs[0]:
         upper *= 2.0
+
+    def excess(x: float, wanted: float) -> float:
+        return _slope(x, epsilon, disutility) - wanted
+
     for _ in range(sides):
-        target = costs[-1]
-        x = float(
-            brentq(
-                lambda x, wanted: _slope(x, epsilon, disutility) - wanted,
-                0.0,
-                upper,
-                args=(target,),
-                xtol=1e-15 / epsilon,
-                rtol=1e-14,
-            )
-        )
+        wanted = (costs[-1],)
+        x = float(brentq(excess, 0.0, upper, args=wanted, xtol=1e-15 / epsilon, rtol=1e-14))
         halves.append(x)
         inner = _weighted(disutility, 0.0, x, -epsilon)
         costs.append(inner + math.exp(-epsilon * x) * float(disutility(x)))
@@ -166,13 +157,5 @@ def _weighted(disutility: Disutility, low: float, high: float, rate: float) -> f
         t = v * v
         return 2.0 * v * float(disutility(t)) * abs(rate) * math.exp(rate * t)
 
-    result: tuple[Any, ...] = quad(
-        integrand,
-        math.sqrt(low),
-        math.sqrt(high),
-        epsabs=0.0,
-        epsrel=2e-14,
-        limit=200,
-        full_output=1,
-    )
-    return float(result[0])
+    ends = math.sqrt(low), math.sqrt(high)
+    return float(quad(integrand, *ends, epsabs=0.0, epsrel=2e-14, limit=200, full_output=1)[0])

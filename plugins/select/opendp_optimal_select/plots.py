@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -83,11 +82,10 @@ def plot_ring(path: Path, optima: Sequence[RingOptimum]) -> None:
 
 def _optimal_curve(optimum: RingOptimum) -> tuple[Any, Any, Any]:
     """Return the optimal density around its own peak, and the answers, as angles."""
-    widths = [float(w) for w in optimum.density.model.widths]
-    edges = [0.0, *itertools.accumulate(widths)]
-    angles = 2.0 * math.pi * (np.array(edges[:-1]) + np.array(edges[1:])) / 2.0
+    widths = np.array([float(w) for w in optimum.density.model.widths])
+    angles = 2.0 * math.pi * (np.cumsum(widths) - widths / 2.0)
     density = np.exp(np.array(optimum.density.logs))
-    density /= float(density @ np.array(widths)) * 2.0 * math.pi
+    density /= float(density @ widths) * 2.0 * math.pi
     answers = np.array(optimum.offsets)
     # Turn the picture so that the middle of the answers' smallest spread is at 0.
     centre = float(answers.mean())

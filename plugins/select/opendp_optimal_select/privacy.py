@@ -9,7 +9,6 @@ For an increasing convex ``g`` with ``g(0) = 0`` and ``g'(0) > 0``, loss at most
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,7 +17,6 @@ import numpy as np
 
 from opendp_optimal.extend import finite, float_down, positive
 
-_LARGEST = Fraction(sys.float_info.max)
 _TINY = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3)
 
 
@@ -65,9 +63,8 @@ class GeographicPrivacy:
         for d, left, middle, right in zip(grid[1:], values, values[1:], values[2:], strict=False):
             if middle < left:
                 raise ValueError(f"bound (falls just before {d}) must increase")
-            if math.isfinite(right) and 2.0 * middle > (left + right) * (1.0 + 1e-12):
-                raise ValueError(f"bound (not convex near {d}) must be convex")
-            if math.isinf(middle) and math.isfinite(right):
+            bent = math.isinf(middle) or 2.0 * middle > (left + right) * (1.0 + 1e-12)
+            if bent and math.isfinite(right):
                 raise ValueError(f"bound (not convex near {d}) must be convex")
 
     def _at(self, distance: float) -> float:
@@ -104,5 +101,4 @@ def rate(epsilon: float, privacy: GeographicPrivacy | None) -> float:
         return epsilon
     if not isinstance(privacy, GeographicPrivacy):
         raise ValueError(f"privacy ({privacy!r}) must be a GeographicPrivacy, or None")
-    exact = Fraction(epsilon) * Fraction(privacy.slope)
-    return positive("epsilon * slope", float_down(min(exact, _LARGEST)))
+    return positive("epsilon * slope", float_down(Fraction(epsilon) * Fraction(privacy.slope)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import logging
+from contextlib import closing
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -75,23 +76,18 @@ def application(server: Server, *, read_seconds: float = READ_SECONDS) -> Starle
         logger.error("request failed", exc_info=error)
         return reply(500, encode_error("internal error"))
 
-    routes = [
-        Route("/select", select, methods=["POST"]),
-        Route("/health", health, methods=["GET"]),
-    ]
+    routes = [Route("/select", select, methods=["POST"]), Route("/health", health, methods=["GET"])]
     return Starlette(routes=routes, exception_handlers={Exception: failed})
 
 
 async def _read(request: starlette.requests.Request) -> bytes:
     """Read the body, giving up as soon as it is too large."""
-    parts: list[bytes] = []
-    size = 0
+    body = bytearray()
     async for part in request.stream():
-        size += len(part)
-        if size > MAX_REQUEST_BYTES:
+        body += part
+        if len(body) > MAX_REQUEST_BYTES:
             raise MessageError(f"message must be at most {MAX_REQUEST_BYTES} bytes")
-        parts.append(part)
-    return b"".join(parts)
+    return bytes(body)
 
 
 def serve(server: Server, *, host: str = "127.0.0.1", port: int = 8765) -> None:
@@ -134,16 +130,14 @@ def http_transport(url: str, *, timeout: float = 10.0) -> Transport:
     secure = parts.scheme == "https"
     connect = http.client.HTTPSConnection if secure else http.client.HTTPConnection
 
+    path = parts.path.rstrip("/") + "/select"
+
     def send(data: bytes) -> bytes:
-        connection = connect(str(parts.hostname), parts.port, timeout=timeout)
         try:
-            path = parts.path.rstrip("/") + "/select"
-            connection.request("POST", path, data, {"content-type": "application/json"})
-            body = connection.getresponse().read(MAX_RESPONSE_BYTES + 1)
+            with closing(connect(str(parts.hostname), parts.port, timeout=timeout)) as connection:
+                connection.request("POST", path, data, {"content-type": "application/json"})
+                return connection.getresponse().read(MAX_RESPONSE_BYTES + 1)
         except (OSError, http.client.HTTPException) as error:
             raise ConnectionError(f"no answer from the service: {type(error).__name__}") from None
-        finally:
-            connection.close()
-        return body
 
     return send

@@ -1,5 +1,7 @@
 import json
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -144,3 +146,28 @@ def test_bad_parties():
         Server(Catalogue([1.5, 2.5]))
     with pytest.raises(ValueError, match="at most 1000 characters"):
         Server(Catalogue([1.5, 2.5], ["a", "b" * 1001]))
+    for items in ([1, 2**63], [-(2**63), 1], range(2**63 - 1, 2**63 + 1)):
+        with pytest.raises(ValueError, match="must fit in 64 bits"):
+            Server(Catalogue([1.5, 2.5], items))
+
+
+@pytest.mark.parametrize("value", [Decimal("0.5"), Fraction(1, 2), np.float32(0.5), 1, True])
+def test_whatever_can_be_released_can_be_compared(value):
+    """Nobody pays for a signal whose answers cannot be told apart."""
+    client = Client(1.0, 2)
+    server = Server(Catalogue(range(5), [f"page {i}" for i in range(5)]))
+    if value is True:
+        with pytest.raises(ValueError, match="value must be a finite number"):
+            client.ask(value, server.handle)
+        return
+    near = client.choose(value, server.respond(Request(0.5, "laplace", 1.0, 5)))
+    assert near.position in (0, 1)
+    assert client.ask(value, server.handle).item.startswith("page ")
+
+
+@pytest.mark.parametrize(
+    "value", [5.0, None, (x for x in (1.0, 2.0)), np.float64(1.0), [[1.0], [2.0]]]
+)
+def test_features_are_a_list(value):
+    with pytest.raises(ValueError, match="value must be"):
+        FeatureClient(1.0, 9, 2).privatise(value)

@@ -177,3 +177,9 @@ def test_bad_arguments():
         merged = {"k": 2, "epsilon": 1.0} | arguments
         with pytest.raises(ValueError, match=next(iter(arguments))):
             optimal_ring(**merged)
+
+
+def test_a_tolerance_beyond_reach_ends():
+    found = optimal_ring(1, epsilon=8.0, tolerance=1e-9)
+    assert found.upper - found.lower < 1e-4
+    found.verify()

@@ -125,3 +125,11 @@ def test_a_loss_whose_exponential_is_no_float_is_refused():
         for epsilon in (1e3, 2**62, 1e308):
             with pytest.raises(ValueError, match=r"^epsilon \("):
                 design(epsilon, 1, 6)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"answers": (0.5,)}, {"answers": (True,)}, {"weights": (1, True, 1)}]
+)
+def test_noise_on_a_ring_is_of_integers(changed):
+    with pytest.raises(ValueError, match="must be"):
+        RingNoise(**{"step_epsilon": 0.7, "weights": (1, 1, 1), "answers": (0,), **changed})

@@ -41,17 +41,15 @@ class Box:
 
     def halves(self) -> list[Box]:
         """Return the two halves along the longest side, without those that no shape needs."""
-        axis = max(range(len(self.radius)), key=lambda j: self.radius[j])
+        axis = self.radius.index(max(self.radius))
         half = self.radius[axis] / 2
-        radius = tuple(half if j == axis else r for j, r in enumerate(self.radius))
-        moved = [
-            Box(
-                tuple(c + sign * half if j == axis else c for j, c in enumerate(self.centre)),
-                radius,
-            )
-            for sign in (-1, 1)
-        ]
-        return [box for box in moved if box.needed()]
+        boxes = []
+        for move in (-half, half):
+            centre, radius = list(self.centre), list(self.radius)
+            centre[axis] += move
+            radius[axis] = half
+            boxes.append(Box(tuple(centre), tuple(radius)))
+        return [box for box in boxes if box.needed()]
 
     def needed(self) -> bool:
         """Return whether the box holds a shape whose last gap is the largest.

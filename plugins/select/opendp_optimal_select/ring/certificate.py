@@ -9,9 +9,11 @@ middles. Its slopes are compared with the rate exactly, and its cost is integrat
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,6 +23,8 @@ from opendp_optimal_select.ring.shape import CellModel
 _DIGITS = Context(prec=60, Emin=-999999, Emax=999999)
 _UNIT = 2.0**-53
 _SLACK = Fraction(1, 10**30)
+
+Number = TypeVar("Number", int, float)
 
 
 def lower_bound(model: CellModel, forward: Floats, backward: Floats) -> float:
@@ -57,14 +61,11 @@ class RingDensity:
 
         :param rate: a privacy loss per turn
         """
-        widths = self.model.widths
-        size = len(widths)
-        for i in range(size):
-            j = (i + 1) % size
-            step = abs(Fraction(self.logs[i]) - Fraction(self.logs[j]))
-            if step > rate * (widths[i] + widths[j]) / 2:
-                return False
-        return True
+        widths, logs = self.model.widths, [Fraction(log) for log in self.logs]
+        return all(
+            abs(logs[i] - logs[i - 1]) <= rate * (widths[i] + widths[i - 1]) / 2
+            for i in range(len(widths))
+        )
 
     def cost_above(self) -> Fraction:
         """Return an upper bound on the mean distance to the nearest answer, in turns."""
@@ -77,26 +78,20 @@ class RingDensity:
             ratio = Fraction(moment / mass)
         return ratio * (1 + _SLACK) + _SLACK
 
-    def _pieces(self) -> list[tuple[Decimal, Decimal, Decimal, Decimal, int]]:
-        """Return ``(log at start, slope, width, distance at start, its slope)`` of half cells."""
+    def _pieces(self) -> Iterator[tuple[Decimal, Decimal, Decimal, Decimal, int]]:
+        """Yield ``(log at start, slope, width, distance at start, its slope)`` of half cells."""
         widths, middles = self.model.widths, self.model.middles
         size, cells = len(widths), self.model.cells
-        pieces = []
         for i in range(size):
             j = (i + 1) % size
             span = (widths[i] + widths[j]) / 2
             slope = (Fraction(self.logs[j]) - Fraction(self.logs[i])) / span
             start = Fraction(self.logs[i])
-            for index, width, log in (
-                (i, widths[i] / 2, start),
-                (j, widths[j] / 2, start + slope * widths[i] / 2),
-            ):
+            for index, log in ((i, start), (j, start + slope * widths[i] / 2)):
+                width = widths[index] / 2
                 sign = 1 if (index // cells) % 2 == 0 else -1
                 near = middles[index] if index == i else middles[index] - sign * width
-                exact = (log, slope, width, near)
-                a, s, w, d = (_decimal(x) for x in exact)
-                pieces.append((a, s, w, d, sign))
-        return pieces
+                yield _decimal(log), _decimal(slope), _decimal(width), _decimal(near), sign
 
 
 def _decimal(value: Fraction) -> Decimal:
@@ -130,30 +125,40 @@ def density_from(model: CellModel, masses: Floats, rate: Fraction) -> RingDensit
     """
     widths = np.array([float(w) for w in model.widths])
     heights = np.maximum(masses / widths, 0.0)
-    logs = np.log(np.maximum(heights / heights.max(), 1e-300))
     spans = 0.5 * (widths + np.roll(widths, -1))
     for shrink in (1e-12, 1e-9, 1e-6):
         steps = float(rate) * (1.0 - shrink) * spans
-        density = RingDensity(model, tuple(envelope(logs, steps).tolist()))
+        density = RingDensity(model, tuple(envelope(heights, steps).tolist()))
         if density.keeps(rate):
             return density
     return RingDensity(model, (0.0,) * len(model.widths))
 
 
-def envelope(logs: Floats, steps: Floats) -> Floats:
-    """Return the smallest sequence above ``logs`` that moves at most ``steps``, around the ring.
+def envelope(heights: Floats, steps: Floats) -> Floats:
+    """Return the smallest logarithms above those of ``heights`` that move at most ``steps``.
 
     Above, not below: a solver's tail may be a little too thin, and one thin cell would pull all
     the others down.
 
-    :param logs: one number per place of the ring
+    :param heights: one number per place of the ring, not all 0; the largest becomes 1
     :param steps: how far it may move from each place to the next
     """
-    values: Floats = logs.copy()
-    size = values.size
+    logs = np.log(np.maximum(heights / heights.max(), 1e-300))
+    downs = steps.tolist()
+    return np.array(raised(logs.tolist(), lambda log, i: log - downs[i]))
+
+
+def raised(values: list[Number], needed: Callable[[Number, int], Number]) -> list[Number]:
+    """Return the smallest values around a ring above those given that meet their neighbours' needs.
+
+    :param values: one for each place of the ring
+    :param needed: what a value needs its neighbours to be at least, across step ``i``, which joins
+        place ``i`` and the next
+    """
+    values, size = list(values), len(values)
     for _ in range(2):
         for i in range(size):
-            values[i] = max(values[i], values[i - 1] - steps[i - 1])
-        for i in range(size - 1, -1, -1):
-            values[i] = max(values[i], values[(i + 1) % size] - steps[i])
+            values[i] = max(values[i], needed(values[i - 1], (i - 1) % size))
+        for i in reversed(range(size)):
+            values[i] = max(values[i], needed(values[(i + 1) % size], i))
     return values

@@ -30,7 +30,7 @@ from opendp_optimal.extend import (
     to_then,
     whole,
 )
-from opendp_optimal_select.ring.certificate import envelope
+from opendp_optimal_select.ring.certificate import envelope, raised
 from opendp_optimal_select.ring.shape import PI_LOWER, lightest
 
 ClientKind = Literal["optimal", "laplace"]
@@ -64,13 +64,13 @@ class RingNoise:
         object.__setattr__(self, "weights", tuple(self.weights))
         object.__setattr__(self, "answers", tuple(self.answers))
         n = len(self.weights)
-        if n < 3 or any(not isinstance(w, int) or w < 1 for w in self.weights):
+        if n < 3 or any(type(w) is not int or w < 1 for w in self.weights):
             raise ValueError("weights must be three or more integers above 0")
         if len(set(self.answers)) != len(self.answers) or not self.answers:
             raise ValueError(f"answers ({self.answers}) must be distinct")
-        if any(not 0 <= a < n for a in self.answers):
-            raise ValueError(f"answers ({self.answers}) must be from 0 to {n - 1}")
-        bound = _ratio_below(min(self.step_epsilon, 64.0))  # a lower bound, too
+        if any(type(a) is not int or not 0 <= a < n for a in self.answers):
+            raise ValueError(f"answers ({self.answers}) must be integers from 0 to {n - 1}")
+        bound = exp_down(Fraction(min(self.step_epsilon, 64.0)), _BITS)  # a lower bound, too
         for i in range(n):
             low, high = sorted((self.weights[i - 1], self.weights[i]))
             if high * bound.denominator > low * bound.numerator:
@@ -89,8 +89,8 @@ class RingNoise:
     def cost(self) -> float:
         """Expected arc to the nearest answer, in radians."""
         n = self.points
-        arcs = [int(arc) for arc in _costs(self.answers, n)]
-        total = sum(w * arc for w, arc in zip(self.weights, arcs, strict=True))
+        arcs = zip(self.weights, _costs(self.answers, n), strict=True)
+        total = sum(weight * int(arc) for weight, arc in arcs)
         return 2.0 * math.pi / n * (total / self._cumulative[-1])
 
     def draw(self) -> int:
@@ -131,12 +131,7 @@ def design_ring(
 
 
 def grid_cost(
-    epsilon: float,
-    k: int,
-    points: int,
-    *,
-    client: ClientKind = "optimal",
-    halfway: bool = False,
+    epsilon: float, k: int, points: int, *, client: ClientKind = "optimal", halfway: bool = False
 ) -> float:
     """Return the smallest cost, in radians, when values and answers are confined to a grid.
 
@@ -184,11 +179,12 @@ def _best_shape(
         raise ValueError(
             f"points ({points}) and k ({k}) must leave at most {MAX_SHAPES} shapes, not {count}"
         )
-    best: tuple[float, Floats, tuple[int, ...]] | None = None
+    best: tuple[float, Floats, tuple[int, ...]] = math.inf, np.empty(0), ()
     for shape in itertools.combinations(range(1, points), k - 1):
         answers = (0, *shape)
-        if not _canonical(answers, points):
-            continue
+        gaps = [b - a for a, b in itertools.pairwise(answers)]
+        if points - answers[-1] < max(gaps, default=0):
+            continue  # the last gap is the largest: each shape has a rotation for which it is
         costs = _costs(answers, points, shift)
         # Laplace noise is a candidate for the optimum too: with strong signals the solver's
         # tolerance is larger than what is left to gain.
@@ -197,9 +193,8 @@ def _best_shape(
             candidates.append((_optimal(costs, step), answers))
         for masses, turned in candidates:
             value = float(masses @ _costs(turned, points, shift))
-            if best is None or value < best[0] * (1.0 - 1e-9):
+            if value < best[0] * (1.0 - 1e-9):
                 best = value, masses, turned
-    assert best is not None
     return best
 
 
@@ -246,12 +241,6 @@ def make_ring_selection(
 then_ring_selection = to_then(make_ring_selection)
 
 
-def _canonical(answers: tuple[int, ...], n: int) -> bool:
-    """Return whether the last gap is the largest: each shape has a rotation for which it is."""
-    gaps = [b - a for a, b in itertools.pairwise(answers)]
-    return n - sum(gaps) >= max(gaps, default=0)
-
-
 def _costs(answers: tuple[int, ...], n: int, shift: float = 0.0) -> Floats:
     """Return the distance to the nearest answer for each displacement of the signal, in steps."""
     around = (np.arange(n)[:, None] + np.array(answers) + shift) % n
@@ -271,29 +260,15 @@ def _laplace(
 def _optimal(costs: Floats, step: float) -> Floats:
     """Return the cheapest masses that keep the ratio ``exp(step)`` to about a rounding error."""
     ratios = np.full(costs.size, math.exp(step))
-    found = lightest(costs, ratios, ratios)[0]
-    masses = np.ones(costs.size) if found is None else found.clip(0.0)
-    heights = np.log(np.maximum(masses / masses.max(), 1e-300))
-    repaired = np.exp(envelope(heights, np.full(masses.size, step)))
+    masses = lightest(costs, ratios, ratios, np.ones(costs.size))[0].clip(0.0)
+    repaired = np.exp(envelope(masses, np.full(masses.size, step)))
     return np.asarray(repaired / repaired.sum())
-
-
-def _ratio_below(step: float) -> Fraction:
-    """Return a number from 1 to ``exp(step)``."""
-    return max(Fraction(1), exp_down(Fraction(step), _BITS))
 
 
 def _integers(masses: Floats, step: float) -> tuple[int, ...]:
     """Return integer weights close to ``masses`` that keep the ratio ``exp(step)`` exactly."""
-    n = masses.size
-    bound = _ratio_below(step)
+    bound = exp_down(Fraction(step), _BITS)
     weights = [max(1, math.floor(float(m) * 2.0**_TOTAL_BITS)) for m in masses]
     # Raise each weight to what its neighbours need. A solver's tail may be a little too thin, or
     # zero; lowering the neighbours instead would flatten everything.
-    start = max(range(n), key=lambda i: weights[i])
-    for direction in (1, -1, 1, -1):
-        for i in range(n):
-            here, there = (start + direction * (i + 1)) % n, (start + direction * i) % n
-            needed = -(-weights[there] * bound.denominator // bound.numerator)
-            weights[here] = max(weights[here], needed)
-    return tuple(weights)
+    return tuple(raised(weights, lambda w, _: -(-w * bound.denominator // bound.numerator)))

@@ -42,8 +42,6 @@ def laplace_ring(k: int, *, epsilon: float) -> tuple[float, tuple[float, ...]]:
 def _side(k: int, epsilon: float) -> Floats:
     """Return the offsets above 0."""
     half = k // 2
-    if half == 0:
-        return np.empty(0)
     inside, edge = -math.expm1(-epsilon * math.pi), math.exp(-epsilon * math.pi)
     steps = np.arange(1, half + 1, dtype=np.float64)
     if k % 2:
@@ -73,10 +71,5 @@ def _risen(z: Floats) -> Floats:
 
 
 def _fallen(z: Floats) -> Floats:
-    """Return ``(z - 1 + exp(-z)) / z``."""
-    small = np.minimum(z, 1.0)
-    series = np.zeros_like(small)
-    for m in range(19, 1, -1):  # 1 / m! - z / (m + 1)! + ...
-        series = 1.0 / math.factorial(m) - small * series
-    positive = np.where(z > 0.0, z, 1.0)
-    return np.where(z < 1.0, small * series, (positive + np.expm1(-positive)) / positive)
+    """Return ``(z - 1 + exp(-z)) / z``: the rest of ``1 - exp(-z)``, at least half of it."""
+    return np.asarray(-np.expm1(-z) - _risen(z))

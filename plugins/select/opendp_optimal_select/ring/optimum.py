@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from opendp_optimal import CertificateError
 from opendp_optimal.extend import Floats, float_down, float_up, positive, whole
@@ -24,6 +25,8 @@ from opendp_optimal_select.ring.shape import PI_LOWER, PI_UPPER, CellModel, rate
 __all__ = ["MOST_EPSILON", "RingOptimum", "laplace_ring", "optimal_ring"]
 
 _POLISH = 4
+_MOST_CELLS = 1 << 11
+"""Per half gap, when cells are halved: finer ones lose more to rounding than they gain."""
 MOST_EPSILON = 100
 """The largest privacy loss per radian for which the optimum on the ring is enclosed."""
 
@@ -80,37 +83,30 @@ class RingOptimum:
         model.__post_init__()
         least, seen = least_bound(self.k, self.boxes, rate_upper)
         private = len(self.density.logs) == len(model.widths) and self.density.keeps(rate_lower)
+        proved = _proved(self.density, least, self.cells)
         right = {
+            **{name: getattr(self, name) == value for name, value in proved.items()},
             "k": len(model.gaps) == self.k,
             "density": private and model.rate == rate_upper,
-            "upper": self.upper == _in_radians_above(self.density),
-            "lower": self.lower == _in_radians_below(least) and self.lower <= self.upper,
-            "offsets": self.offsets == _offsets_of(model.gaps),
             "cells": all(entry.cells == self.cells for entry in self.boxes),
-            "discretisation": self.discretisation
-            == _given_away(model.gaps, rate_upper, self.cells),
             # All boxes, Laplace's answers and the best shape again; one box may be done again.
             "programmes": self.programmes == seen + 2 or (self.k == 1 and self.programmes > 3),
         }
+        right["lower"] = right["lower"] and self.lower <= self.upper
         return [name for name, holds in right.items() if not holds]
 
 
-def _in_radians_above(density: RingDensity) -> float:
-    return float_up(2 * PI_UPPER * density.cost_above())
-
-
-def _in_radians_below(bound: float) -> float:
-    return float_down(2 * PI_LOWER * max(Fraction(0), Fraction(bound)))
-
-
-def _offsets_of(gaps: Gaps) -> tuple[float, ...]:
+def _proved(density: RingDensity, least: float, cells: int) -> dict[str, Any]:
+    """Return the fields, in radians, that follow from a client and the least bound of the boxes."""
+    gaps, rate = density.model.gaps, density.model.rate
     positions = itertools.accumulate(gaps[:-1], initial=Fraction(0))
-    return tuple(2.0 * math.pi * float(a) for a in positions)
-
-
-def _given_away(gaps: Gaps, rate: Fraction, cells: int) -> float:
     widest = max(gaps) / (2 * cells)
-    return float(2 * PI_UPPER * rate * widest * widest / 12)
+    return {
+        "lower": float_down(2 * PI_LOWER * max(Fraction(0), Fraction(least))),
+        "upper": float_up(2 * PI_UPPER * density.cost_above()),
+        "offsets": tuple(2.0 * math.pi * float(a) for a in positions),
+        "discretisation": float(2 * PI_UPPER * rate * widest * widest / 12),
+    }
 
 
 def optimal_ring(
@@ -124,8 +120,8 @@ def optimal_ring(
 ) -> RingOptimum:
     """Return a certified enclosure of the smallest cost, and a client that reaches its top.
 
-    Both bounds are proven whatever happens: running into ``max_programmes`` widens the
-    enclosure, it does not make it wrong.
+    Both bounds are proven whatever happens: running into ``max_programmes``, or for a single answer
+    into the finest cells, widens the enclosure, it does not make it wrong.
 
     :param k: number of answers; the work grows steeply with it, 1 to 4 are sensible
     :param epsilon: privacy loss per unit of arc length on the ring of circumference ``2 pi``, at
@@ -148,10 +144,7 @@ def optimal_ring(
     cells = whole("cells", cells, most=1000)
     max_programmes = whole("max_programmes", max_programmes)
     search = _Search(k, epsilon, cells)
-    search.start()
-    while search.programmes < max_programmes:
-        if search.width() <= tolerance:
-            break
+    while search.programmes < max_programmes and search.width() > tolerance and search.coarse():
         search.refine()
         if progress is not None and search.programmes % 8 == 0:
             progress(search.width())
@@ -162,6 +155,7 @@ class _Search:
     """Best-first branch and bound over the gaps of the shape, in turns."""
 
     def __init__(self, k: int, epsilon: float, cells: int) -> None:
+        """Begin with the box of all shapes, and Laplace's own answers."""
         self.k, self.epsilon, self.cells = k, epsilon, cells
         self.rate_lower, self.rate_upper = rate_bounds(epsilon)
         self.programmes = 0
@@ -169,15 +163,18 @@ class _Search:
         self.best: RingDensity | None = None
         self._order = itertools.count()
         self._boxes: list[tuple[float, int, BoundedBox]] = []
-
-    def start(self) -> None:
-        """Put the box of all shapes, and Laplace's own answers, in the search."""
-        self._push(Box.of_all(self.k))
-        self._try(self._laplace_gaps())
+        self._push(Box.of_all(k))
+        points = laplace_ring(k, epsilon=epsilon)[1]
+        inner = [Fraction((b - a) / (2.0 * math.pi)) for a, b in itertools.pairwise(points)]
+        self._try((*inner, 1 - sum(inner, Fraction(0))))
 
     def width(self) -> float:
         """Return the width of the enclosure so far, in radians."""
         return 2.0 * math.pi * (self.best_cost - self._boxes[0][0])
+
+    def coarse(self) -> bool:
+        """Say whether refining is possible."""
+        return self.k > 1 or self.cells < _MOST_CELLS
 
     def refine(self) -> None:
         """Halve the box with the lowest bound along its longest side."""
@@ -193,26 +190,18 @@ class _Search:
     def result(self) -> RingOptimum:
         """Return the enclosure in radians, rounded outwards."""
         assert self.best is not None
-        cells, self.cells = self.cells, self.cells * _POLISH
+        cells = self.cells
+        self.cells *= _POLISH if self.coarse() else 1
         self._try(self.best.model.gaps)  # once more, on a finer grid, for a better upper bound
-        model = self.best.model
         return RingOptimum(
             epsilon=self.epsilon,
             k=self.k,
-            lower=_in_radians_below(self._boxes[0][0]),
-            upper=_in_radians_above(self.best),
-            offsets=_offsets_of(model.gaps),
             density=self.best,
             cells=cells,
-            discretisation=_given_away(model.gaps, self.rate_upper, cells),
             programmes=self.programmes,
             boxes=tuple(entry for _, _, entry in self._boxes),
+            **_proved(self.best, self._boxes[0][0], cells),
         )
-
-    def _laplace_gaps(self) -> tuple[Fraction, ...]:
-        points = laplace_ring(self.k, epsilon=self.epsilon)[1]
-        inner = [Fraction((b - a) / (2.0 * math.pi)) for a, b in itertools.pairwise(points)]
-        return (*inner, 1 - sum(inner, Fraction(0)))
 
     def _push(self, box: Box) -> None:
         gaps, moved = box.shape()

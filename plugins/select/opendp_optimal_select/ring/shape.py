@@ -16,11 +16,11 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from scipy.optimize import linprog
-from scipy.sparse import coo_matrix
+from scipy.sparse import diags_array, eye_array, vstack
 
 from opendp_optimal.extend import Floats, exp_up, float_down, float_up, frozen_array
 
@@ -72,17 +72,14 @@ class CellModel:
     @cached_property
     def middles(self) -> tuple[Fraction, ...]:
         """Distance from the middle of every cell to the nearest answer."""
-        distances = []
-        for w in self.exact_widths:
-            rising = [w * (2 * i + 1) / 2 for i in range(self.cells)]
-            distances += [*rising, *reversed(rising)]
-        return tuple(distances)
+        rising = range(1, 2 * self.cells, 2)
+        return tuple(w * n / 2 for w in self.exact_widths for n in (*rising, *reversed(rising)))
 
     @cached_property
     def costs_below(self) -> Floats:
         """Lower bounds, cell by cell, on the mean distance to the nearest answer."""
         pairs = zip(self.middles, self.widths, strict=True)
-        return frozen_array(np.array([float_down(c - self.rate * w * w / 12) for c, w in pairs]))
+        return frozen_array([float_down(c - self.rate * w * w / 12) for c, w in pairs])
 
     @cached_property
     def ratios_above(self) -> tuple[Floats, Floats]:
@@ -90,15 +87,10 @@ class CellModel:
 
         Infinite where there is none.
         """
-        size = len(self.widths)
-        forward, backward = np.empty(size), np.empty(size)
-        known: dict[tuple[Fraction, Fraction], float] = {}
-        for i in range(size):
-            w, following = self.widths[i], self.widths[(i + 1) % size]
-            for key in ((w, following), (following, w)):
-                if key not in known:
-                    known[key] = self._ratio_above(*key)
-            forward[i], backward[i] = known[w, following], known[following, w]
+        ratio = cache(self._ratio_above)
+        pairs = list(zip(self.widths, (*self.widths[1:], self.widths[0]), strict=True))
+        forward = [ratio(here, following) for here, following in pairs]
+        backward = [ratio(following, here) for here, following in pairs]
         return frozen_array(forward), frozen_array(backward)
 
     def _ratio_above(self, width: Fraction, other: Fraction) -> float:
@@ -119,47 +111,43 @@ class CellModel:
         They are only suggestions: :mod:`opendp_optimal_select.ring.certificate` turns them into
         bounds without trusting them. Where the solver gives up, they are plain but valid.
         """
-        masses, forward, backward = lightest(self.costs_below, *self.ratios_above)
-        if masses is None:
-            masses = np.array([float(w) for w in self.widths])
-        return masses, forward, backward
+        plain = np.array([float(w) for w in self.widths])
+        return lightest(self.costs_below, *self.ratios_above, plain)
 
 
 def lightest(
-    costs: Floats, forward: Floats, backward: Floats
-) -> tuple[Floats | None, Floats, Floats]:
+    costs: Floats, forward: Floats, backward: Floats, plain: Floats
+) -> tuple[Floats, Floats, Floats]:
     """Suggest the cheapest masses around a ring, and multipliers of both families of constraints.
 
     :param costs: of a unit of mass at each place
     :param forward: how many times the next mass each one may be
     :param backward: how many times each mass the next one may be
-    :returns: masses, None where the solver gives up, and the multipliers
+    :param plain: masses to take where the solver gives up
+    :returns: masses and the multipliers
     """
     size = costs.size
-    here, ones = np.arange(size), np.ones(size)
     ratios = np.concatenate([forward, backward])
-    limits = np.minimum(ratios, _SOLVABLE)
-    rows = np.tile(np.arange(2 * size), 2)
-    following = (here + 1) % size
-    columns = np.concatenate([here, following, following, here])
-    entries = np.concatenate([ones, ones, -limits])
-    kept = coo_matrix((entries, (rows, columns)), shape=(2 * size, size)).tocsr()
     solvable = ratios <= _SOLVABLE
+    here = eye_array(size, format="csr")
+    following = here[(np.arange(size) + 1) % size]
+    limits = diags_array(np.minimum(ratios, _SOLVABLE))
+    kept = (vstack([here, following]) - limits @ vstack([following, here]))[solvable]
     result = linprog(
         costs,
-        A_ub=kept[solvable] if solvable.any() else None,
-        b_ub=np.zeros(int(solvable.sum())) if solvable.any() else None,
+        A_ub=kept,
+        b_ub=np.zeros(kept.shape[0]),
         A_eq=np.ones((1, size)),
         b_eq=[1.0],
         method="highs",
     )
     multipliers = np.zeros(2 * size)
     if result.x is None or result.ineqlin.marginals is None:
-        return None, multipliers[:size], multipliers[size:]
+        return plain, multipliers[:size], multipliers[size:]
     multipliers[solvable] = np.nan_to_num(-np.asarray(result.ineqlin.marginals)).clip(0.0)
     masses = np.asarray(result.x, dtype=np.float64)
     usable = np.isfinite(masses).all() and masses.max() > 0.0
-    return masses if usable else None, multipliers[:size], multipliers[size:]
+    return masses if usable else plain, multipliers[:size], multipliers[size:]
 
 
 def rate_bounds(epsilon: float) -> tuple[Fraction, Fraction]:
