@@ -13,8 +13,6 @@ import json
 import os
 import threading
 import weakref
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -24,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from opendp_optimal.budget import Ledger, LedgerError
-from opendp_optimal_geo.allowances import WHOLE, Allowances, Mask, Price, Users
+from opendp_optimal_geo.allowances import WHOLE, Allowances, Asked, Blocks, Prices, Users
 from opendp_optimal_geo.course import Course
 from opendp_optimal_geo.identity import Keys, Pseudonyms, check_ids, create_key, find
 
@@ -46,8 +44,8 @@ class Accounts(Allowances):
     :param ledger: where they are kept
     :param name: of the population
     :param ids: an identifier for each user
-    :param size: how many users there are
     :param capacity: what each user may spend, exactly
+    :param size: how many users there are
     :param settings: what the budgets mean
     :param key: file with the key of the hash; beside the ledger by default
     """
@@ -57,11 +55,10 @@ class Accounts(Allowances):
         ledger: Ledger,
         name: str,
         ids: Any,
-        *,
-        size: int,
         capacity: Fraction,
+        size: int,
         settings: dict[str, Any],
-        key: Path | str | None = None,
+        key: Path | str | None,
     ) -> None:
         """Find everybody, or let them join."""
         if not isinstance(ledger, Ledger):
@@ -103,8 +100,6 @@ class Accounts(Allowances):
             self.places, new = find(keys, known)
             if len(new):
                 self._add("join", _pack({}, keys=keys[new]), f"{len(new)} people join")
-        if self.places is not None and (self.places == np.arange(len(keys))).all():
-            self.places = None
         self._known = None
 
     def rows_of(self, ids: Any) -> Users:
@@ -115,11 +110,8 @@ class Accounts(Allowances):
         keys = self._pseudonyms.of(check_ids(ids, self.size))
         pieces = [piece for piece in self._columns.since(0) if piece.sort == "join"]
         known = np.concatenate([_unpack(piece.content)[1]["keys"] for piece in pieces])
-        places, new = find(keys, known)
-        row_at = np.full(len(known), -1)
-        row_at[places[places < len(known)]] = np.flatnonzero(places < len(known))
-        rows = row_at[: self.size] if self.places is None else row_at[self.places]
-        if len(new) or (rows < 0).any():
+        rows, missing = find(self.rows(known), keys)
+        if len(missing):
             raise ValueError("ids must be those of the population")
         return rows
 
@@ -129,22 +121,6 @@ class Accounts(Allowances):
         with self._lock:
             self._refresh()
             yield
-
-    def charge(
-        self, users: Sequence[Users], prices: Sequence[Price], note: str = ""
-    ) -> list[Mask | None]:
-        """Charge users for a look in the ledger, or halt them; return who was charged.
-
-        :param users: blocks of indices in rising order, everybody at most once
-        :param prices: for each block, in ticks, at least 0
-        :param note: what for
-        """
-        with self._reading():
-            while True:
-                asked, halting = self._quote(users, prices)
-                bill, told = self._bill(users, prices, asked, halting)
-                if self._add("pay", bill, note, **told):
-                    return asked
 
     def settle(self) -> None:
         """Put the pieces together if they have become more than the columns."""
@@ -189,17 +165,14 @@ class Accounts(Allowances):
         head = {"course": name, "queries": course.queries, "rule": course.rule, "step": step}
         return self._add("plan", _pack(head, start=start), f"schedule {name}")
 
-    def _bill(
-        self,
-        users: Sequence[Users],
-        prices: Sequence[Price],
-        asked: Sequence[Mask | None],
-        halting: Sequence[Any],
-    ) -> tuple[bytes, dict[str, Any]]:
-        """Write down who pays what for a look, and who halts; and how much of it is told."""
+    def _write(
+        self, users: Blocks, prices: Prices, asked: Asked, halting: Sequence[Any], note: str
+    ) -> bool:
+        """Write down who pays what for a look, and who halts; return False if it was too late."""
         people = len(self._paid)
         charged, halted = np.zeros(people, np.bool_), np.zeros(people, np.bool_)
-        each = np.zeros(0 if isinstance(prices[0], int) else people, np.int64)
+        same = prices[0] if isinstance(prices[0], int) else None
+        each = np.zeros(people if same is None else 0, np.int64)
         for some, price, mask in zip(users, prices, asked, strict=True):
             at = self._at(some if mask is None else some[mask])
             charged[at] = True
@@ -207,8 +180,8 @@ class Accounts(Allowances):
                 each[at] = price if mask is None else price[mask]
         for at in halting:
             halted[at] = True
-        each = each[charged] if len(each) else each
-        same = prices[0] if isinstance(prices[0], int) else None
+        if same is None:
+            each = each[charged]
         content = _pack(
             {"people": people, "price": same},
             charged=np.packbits(charged),
@@ -219,7 +192,7 @@ class Accounts(Allowances):
         count = int(charged.sum())
         cost = f"{'' if same is not None else 'up to '}{float(most * self.tick):.6g}"
         told = {"price": f"{cost} from {count}", "ticks": most, "halted": int(halted.sum())}
-        return content, told
+        return self._add("pay", content, note, **told)
 
     def _folded(self) -> bytes:
         """Write down everything that was read."""
@@ -248,14 +221,13 @@ class Accounts(Allowances):
         """Bring the columns up to date with a piece, all of it or none."""
         try:
             self._apply(sort, *_unpack(content))
-        except _MALFORMED:
+        except BaseException as error:
             self._begin(0)
+            if not isinstance(error, Exception):
+                raise
             raise LedgerError(
                 f"piece {number} of {self.name!r} in the ledger is not what it should be"
             ) from None
-        except BaseException:
-            self._begin(0)
-            raise
         self._weight = 0 if sort == "fold" else self._weight + len(content) * (sort in FOLDED)
         self._seen = self.generation = number
 
@@ -281,10 +253,8 @@ class Accounts(Allowances):
                 raise ValueError("columns of another kind")
             self._most, self._any_halted = WHOLE, bool(self._halted.any())
             self._courses = {
-                name: Course(
-                    far[0], far[1], far[2], columns[f"start{place}"], columns[f"first{place}"]
-                )
-                for place, (name, far) in enumerate(head["courses"])
+                name: Course(queries, called, done, columns[f"start{at}"], columns[f"first{at}"])
+                for at, (name, (queries, called, done)) in enumerate(head["courses"])
             }
         else:
             charged, each = _bits(columns["charged"], people), columns["each"]
@@ -334,21 +304,6 @@ def _same(opened: dict[str, Any], settings: dict[str, Any], capacity: Fraction) 
         raise ValueError("the budgets in the ledger must fit their settings")
     return was
 
-
-# What reading a piece may raise that is not what it should be.
-_MALFORMED = (
-    ValueError,
-    TypeError,
-    AttributeError,
-    LookupError,
-    ArithmeticError,
-    RuntimeError,
-    EOFError,
-    MemoryError,
-    OSError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 _all: weakref.WeakSet[Accounts] = weakref.WeakSet()
 

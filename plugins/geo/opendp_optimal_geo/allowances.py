@@ -21,6 +21,12 @@ Users = Indices
 Mask = Booleans
 Price = int | Ticks
 """Ticks: one number that is the same for everybody, or one for each."""
+Blocks = Sequence[Users]
+"""Blocks of indices in rising order, everybody at most once."""
+Prices = Sequence[Price]
+"""For each block, in ticks, at least 0."""
+Asked = list[Mask | None]
+"""For each block who was charged; None for everybody."""
 
 WHOLE = 1 << 40
 """Ticks in a whole budget."""
@@ -101,9 +107,7 @@ class Allowances:
         # Exactly, so that the whole budget is the whole budget.
         return min(math.floor(Fraction(budget) / self.tick), 1 << 50)
 
-    def charge(
-        self, users: Sequence[Users], prices: Sequence[Price], note: str = ""
-    ) -> list[Mask | None]:
+    def charge(self, users: Blocks, prices: Prices, note: str = "") -> Asked:
         """Charge users for a look, or halt them for good; return who was charged.
 
         A halted user is not charged. A price of 0 is free and changes nothing. A user who cannot
@@ -115,12 +119,20 @@ class Allowances:
         :returns: for each block who was charged; None for everybody
         """
         with self._reading():
-            asked, halting = self._quote(users, prices)
-            self._most += _largest(prices)  # first: a bound that is too large does no harm
-            for some, price, mask in zip(users, prices, asked, strict=True):
-                self._paid[self._at(some)] += price if mask is None else np.where(mask, price, 0)
-            self._halt(halting)
-            return asked
+            while True:
+                asked, halting = self._quote(users, prices)
+                if self._write(users, prices, asked, halting, note):
+                    return asked
+
+    def _write(
+        self, users: Blocks, prices: Prices, asked: Asked, halting: Sequence[Any], note: str
+    ) -> bool:
+        """Write down who pays what for a look, and who halts; return False if it was too late."""
+        self._most += _largest(prices)  # first: a bound that is too large does no harm
+        for some, price, mask in zip(users, prices, asked, strict=True):
+            self._paid[self._at(some)] += price if mask is None else np.where(mask, price, 0)
+        self._halt(halting)
+        return True
 
     def settle(self) -> None:
         """Do what is to be done after a query."""
@@ -136,11 +148,9 @@ class Allowances:
         with self._lock:
             yield
 
-    def _quote(
-        self, users: Sequence[Users], prices: Sequence[Price]
-    ) -> tuple[list[Mask | None], list[Any]]:
+    def _quote(self, users: Blocks, prices: Prices) -> tuple[Asked, list[Any]]:
         """Say who can pay, and who is to be halted; nothing is changed."""
-        asked: list[Mask | None] = [None] * len(users)
+        asked: Asked = [None] * len(users)
         free = any(not np.min(price, initial=1) for price in prices)
         if not free and not self._any_halted:
             largest = _largest(prices)
@@ -165,10 +175,7 @@ class Allowances:
 
     def _at(self, users: Users) -> Any:
         """Return where users stand in the columns: a slice where possible, which is faster."""
-        if self.places is not None:
-            return self.places[users]
-        run = _run(users)
-        return users if run is None else run
+        return run(users) if self.places is None else self.places[users]
 
     def rows(self, column: NDArray[Any]) -> NDArray[Any]:
         """Return a column in the order of the users.
@@ -188,13 +195,9 @@ class Payment:
     def __init__(self, allowances: Allowances, allotment: Price) -> None:
         """Begin with nothing paid."""
         self._allowances, self._allotment = allowances, allotment
-        self._spent: Any = 0
-        if not isinstance(allotment, int):
-            self._spent = np.zeros(allowances.size, np.int64)
+        self._spent: Any = 0 if isinstance(allotment, int) else np.zeros_like(allotment)
 
-    def charge(
-        self, users: Sequence[Users], prices: Sequence[Price], note: str
-    ) -> list[Mask | None]:
+    def charge(self, users: Blocks, prices: Prices, note: str) -> Asked:
         """Charge users for a look; return for each block who may be asked, None for everybody.
 
         :param users: blocks of indices in rising order, everybody at most once
@@ -225,15 +228,18 @@ class Payment:
         return 1.0 - shares / asked if asked else 1.0
 
 
-def _largest(prices: Sequence[Price]) -> int:
+def _largest(prices: Prices) -> int:
     return max((int(np.max(price, initial=0)) for price in prices), default=0)
 
 
-def _run(users: Users) -> slice | None:
-    """Return sorted indices without gaps as a slice: reading and writing it is much faster."""
+def run(users: Users) -> Any:
+    """Return sorted indices without gaps as a slice: reading and writing it is much faster.
+
+    :param users: indices in rising order
+    """
     if len(users) and users[-1] - users[0] == len(users) - 1:
         return slice(int(users[0]), int(users[-1]) + 1)
-    return None
+    return users
 
 
 def pick(values: NDArray[Any], users: Users) -> NDArray[Any]:
@@ -242,19 +248,8 @@ def pick(values: NDArray[Any], users: Users) -> NDArray[Any]:
     :param values: one (or one row) per user
     :param users: indices in rising order
     """
-    run = _run(users)
-    return np.take(values, users, axis=0) if run is None else values[run]
-
-
-def put(values: NDArray[Any], users: Users, new: NDArray[Any]) -> None:
-    """Set the values of sorted users.
-
-    :param values: one per user
-    :param users: indices in rising order
-    :param new: one for each of the users
-    """
-    run = _run(users)
-    values[users if run is None else run] = new
+    at = run(users)
+    return values[at] if isinstance(at, slice) else np.take(values, users, axis=0)
 
 
 def _scaled(ticks: Ticks, tick: float, direction: float) -> Floats:

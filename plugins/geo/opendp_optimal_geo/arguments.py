@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import opendp_optimal_geo
 from opendp_optimal.extend import progress_bar
 
 # What reading a hostile file may raise on the way; all of it means: not a region.
@@ -17,31 +18,23 @@ _MALFORMED = (ValueError, TypeError, AttributeError, LookupError, RecursionError
 def read_people(
     *,
     file: Path,
-    budget: float,
     price: float | None,
-    privacy: str,
-    delta: float | None,
-    reach: float | None,
     crs: str | None,
     columns: str | None,
     address: str | None,
     column: str | None,
-    name: str,
-    key: Path | None,
+    **terms: Any,
 ) -> tuple[Any, Any, float]:
     """Return the population of a file, its points, and the price of a query."""
-    from opendp_optimal_geo.population import Population
-
     if (address is None) != (column is None):
         raise ValueError("ledger and id must be given together: people are known by their ids")
-    points, kept = read_points(file, crs, columns), dict[str, Any]()
+    points = read_points(file, crs, columns)
     if address is not None and column is not None:
         from opendp_optimal.budget import open_ledger
         from opendp_optimal_geo.files import read_ids
 
-        ids = read_ids(file, column)
-        kept = {"ledger": open_ledger(address), "ids": ids, "name": name, "key": key}
-    people = Population(points, budget=budget, privacy=privacy, delta=delta, reach=reach, **kept)
+        terms |= {"ids": read_ids(file, column), "ledger": open_ledger(address)}
+    people = opendp_optimal_geo.Population(points, **terms)
     return people, points, float(people.capacity) if price is None else price
 
 
@@ -62,9 +55,7 @@ def read_points(file: Path, crs: str | None, columns: str | None) -> Any:
         points = read_columns(file, names, progress=progress)
     if not degrees:
         return points
-    from opendp_optimal_geo.projection import project
-
-    return project(points[:, 0], points[:, 1], str(crs))
+    return opendp_optimal_geo.project(points[:, 0], points[:, 1], str(crs))
 
 
 def read_region(text: str, crs: str | None) -> Any:
@@ -90,8 +81,7 @@ def read_region(text: str, crs: str | None) -> Any:
         raise ValueError(f"region ({text!r}) must be WKT or GeoJSON, or a file with it") from None
     check_region(region)
     if crs is not None:
-        from opendp_optimal_geo.projection import project
-
+        project = opendp_optimal_geo.project
         region = shapely.transform(region, lambda xy: project(xy[:, 0], xy[:, 1], crs))
     return check_region(region)
 

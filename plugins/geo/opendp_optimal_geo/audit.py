@@ -49,13 +49,8 @@ def audit_looks(
     half = len(low) // 2
     thresholds = np.quantile(np.concatenate([low[:half], high[:half]]), np.linspace(0.05, 0.95, 19))
     low, high = low[half:], high[half:]
-    proven = proven_loss(
-        low,
-        high,
-        thresholds.tolist(),
-        false_alarm,
-        _gaussian_loss if gaussian else log_ratio,
-    )
+    loss = _gaussian_loss if gaussian else log_ratio
+    proven = proven_loss(low, high, thresholds.tolist(), false_alarm, loss)
     return AuditReport(claimed, proven, len(low), false_alarm)
 
 
@@ -97,8 +92,8 @@ def audit_population(
             np.tile([x, 0.0], (whole("draws", draws, least=40), 1)), budget=price, privacy=privacy
         )
         plan = people._plan(DistanceTo((-1e4, 0.0)), price, method, looks, False, "data")
-        blocks = people._take_looks(plan, KeepAll()).state.blocks
-        averages = np.concatenate([block.averages() for block in blocks])
+        state, _, _ = people._take_looks(plan, KeepAll())
+        averages = np.concatenate([block.averages() for block in state.blocks])
         statistics.append(averages if averages.ndim == 1 else averages[:, 0])
     exact = float(np.round(distance / people.grid) * people.grid)
     claimed = exact * math.sqrt(2.0 * price) if gaussian else exact * price

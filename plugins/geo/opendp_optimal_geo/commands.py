@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+import opendp_optimal_geo
 from opendp_optimal.extend import (
     CommandGroup,
     drawable,
     json_option,
+    late,
     print_audit,
     print_json,
     writable,
@@ -44,6 +46,7 @@ def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 _path = click.Path(path_type=Path)
+_picture = partial(click.option, type=_path, callback=drawable)
 _population_options = _all(
     click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
     click.option("--budget", type=float, required=True, help="Of each user, in all."),
@@ -85,35 +88,19 @@ _query_options = _all(
 @_population_options
 @click.option("--region", "region_text", required=True, help="WKT, or a file with GeoJSON or WKT.")
 @click.option("--degrees", is_flag=True, help="The region is in longitude and latitude.")
-@click.option(
-    "--map",
-    "map_file",
-    type=_path,
-    callback=drawable,
-    help="Draw the region, and how many were decided when.",
-)
-@click.option(
+@_picture("--map", "map_file", help="Draw the region, and how many were decided when.")
+@_picture(
     "--map-with-true-points",
     "secret_file",
-    type=_path,
-    callback=drawable,
     help="Draw who was decided when, at everybody's true point: not for publication.",
 )
 @_query_options
 def count_command(
-    region_text: str,
-    degrees: bool,
-    map_file: Path | None,
-    secret_file: Path | None,
-    as_json: bool,
-    **options: Any,
+    region_text: str, degrees: bool, map_file: Path | None, secret_file: Path | None, **options: Any
 ) -> None:
     """Count the users inside a region."""
-    from opendp_optimal_geo.query import RangeCount
-
     region = read_region(region_text, options["crs"] if degrees else None)
-    people, points, answer = _ask(RangeCount(region), **options)
-    _print_answer(answer, people, as_json)
+    points, answer = _ask(opendp_optimal_geo.RangeCount(region), **options)
     if map_file is not None:
         from opendp_optimal_geo.plots import plot_count
 
@@ -129,13 +116,9 @@ def count_command(
 @click.option("--at", required=True, help="x,y of the point.")
 @click.option("--bandwidth", type=float, required=True, help="In metres.")
 @_query_options
-def kde_command(at: str, bandwidth: float, as_json: bool, **options: Any) -> None:
+def kde_command(at: str, bandwidth: float, **options: Any) -> None:
     """Estimate the kernel density at one point."""
-    from opendp_optimal_geo.query import KernelDensity
-
-    query = KernelDensity(read_numbers("at", at, 2), bandwidth)
-    people, _, answer = _ask(query, **options)
-    _print_answer(answer, people, as_json)
+    _ask(opendp_optimal_geo.KernelDensity(read_numbers("at", at, 2), bandwidth), **options)
 
 
 @geo.command(name="neighbours")
@@ -143,12 +126,9 @@ def kde_command(at: str, bandwidth: float, as_json: bool, **options: Any) -> Non
 @click.option("--at", required=True, help="x,y of the point.")
 @click.option("--k", type=int, default=10, show_default=True, help="How many.")
 @_query_options
-def neighbours_command(at: str, k: int, as_json: bool, **options: Any) -> None:
+def neighbours_command(at: str, k: int, **options: Any) -> None:
     """Find the users nearest to a point; they are named by their line in the file, from 0."""
-    from opendp_optimal_geo.query import Nearest
-
-    people, _, answer = _ask(Nearest(read_numbers("at", at, 2), k), **options)
-    _print_answer(answer, people, as_json)
+    _ask(opendp_optimal_geo.Nearest(read_numbers("at", at, 2), k), **options)
 
 
 @geo.command(name="density")
@@ -157,40 +137,25 @@ def neighbours_command(at: str, k: int, as_json: bool, **options: Any) -> None:
 @click.option("--cells", type=int, default=200, show_default=True, help="Along each side.")
 @click.option("--bandwidth", type=float, required=True, help="Of the smoothing, in metres.")
 @click.option("--posterior", is_flag=True, help="Take the noise of the points out, at no cost.")
-@click.option("--output", type=_path, callback=drawable, help="Heat map to write.")
+@_picture("--output", help="Heat map to write.")
 @click.option("--table", type=_path, callback=writable, help="CSV of the densities to write.")
 @json_option
 def density_command(
-    bounds: str,
-    cells: int,
-    bandwidth: float,
-    posterior: bool,
-    output: Path | None,
-    table: Path | None,
-    as_json: bool,
-    **options: Any,
+    bounds: str, cells: int, bandwidth: float, posterior: bool, **options: Any
 ) -> None:
     """Draw a private density map from one noisy point per user."""
-    import numpy as np
-
     corners = read_numbers("bounds", bounds, 4)
+    wanted = _taken(options, "as_json", "table", "output")
     people, _, price = read_people(**options)
     with adding_bar("density") as progress:
         result = people.density_map(
             *(corners, cells, bandwidth), budget=price, posterior=posterior, progress=progress
         )
     largest = float(result.best.max())
-    if as_json:
-        report = {"answered": result.answered, "bounds": result.bounds, "cells": cells}
-        print_json({**report, "largest": largest, "gap": result.gap}, indent=None)
-    else:
-        click.echo(f"{result.answered} users, largest density {largest:.4g} per m^2")
-    if table is not None:
-        np.savetxt(table, result.best, delimiter=",", fmt="%.6g")
-    if output is not None:
-        from opendp_optimal_geo.plots import plot_density
-
-        plot_density(output, result)
+    report = {"answered": result.answered, "bounds": result.bounds, "cells": cells}
+    report |= {"largest": largest, "gap": result.gap}
+    told = f"{result.answered} users, largest density {largest:.4g} per m^2"
+    _show_map(result, report, told, late("opendp_optimal_geo.plots:plot_density"), **wanted)
 
 
 @geo.command(name="count-map")
@@ -201,50 +166,25 @@ def density_command(
 @click.option("--crs", help="Projection of longitude and latitude, e.g. EPSG:32618.")
 @click.option("--columns", help="Two columns, e.g. lng,lat; found by name if left out.")
 @click.option("--posterior", is_flag=True, help="Estimate the true counts, at no cost.")
-@click.option("--output", type=_path, callback=drawable, help="Heat map to write.")
+@_picture("--output", help="Heat map to write.")
 @click.option("--table", type=_path, callback=writable, help="CSV of the counts to write.")
 @json_option
-def count_map_command(
-    file: Path,
-    rho: float,
-    bounds: str,
-    cells: int,
-    crs: str | None,
-    columns: str | None,
-    posterior: bool,
-    output: Path | None,
-    table: Path | None,
-    as_json: bool,
-) -> None:
+def count_map_command(rho: float, bounds: str, cells: int, posterior: bool, **options: Any) -> None:
     """Count the users in each cell of a map, in the central model: a curator adds noise."""
-    import numpy as np
-
-    from opendp_optimal_geo.population import Population
-
     corners = read_numbers("bounds", bounds, 4)
-    people = Population(read_points(file, crs, columns), budget=1.0, central_budget=rho)
+    wanted = _taken(options, "as_json", "table", "output")
+    points = read_points(**options)
+    people = opendp_optimal_geo.Population(points, budget=1.0, central_budget=rho)
     found = people.count_map(corners, cells, budget=rho, posterior=posterior)
-    report = {"bounds": found.bounds, "cells": cells, "deviation": found.deviation}
-    report["total"] = int(found.counts.sum())
+    total = int(found.counts.sum())
+    report = {"bounds": found.bounds, "cells": cells, "deviation": found.deviation, "total": total}
+    told = f"total {total}, noise of deviation {found.deviation:.4g} in each cell"
     if found.posterior is not None:
-        report["error_before"], report["error_after"] = found.posterior.gain
-    if as_json:
-        print_json(report, indent=None)
-    else:
-        click.echo(
-            f"total {report['total']}, noise of deviation {found.deviation:.4g} in each cell"
-        )
-        if found.posterior is not None:
-            click.echo(
-                f"mean absolute error to expect: {report['error_before']:.4g} released, "
-                f"{report['error_after']:.4g} estimated"
-            )
-    if table is not None:
-        np.savetxt(table, found.best, delimiter=",", fmt="%.6g")
-    if output is not None:
-        from opendp_optimal_geo.plots import plot_counts
-
-        plot_counts(output, found)
+        before, after = found.posterior.gain
+        report |= {"error_before": before, "error_after": after}
+        errors = f"{before:.4g} released, {after:.4g} estimated"
+        told += f"\nmean absolute error to expect: {errors}"
+    _show_map(found, report, told, late("opendp_optimal_geo.plots:plot_counts"), **wanted)
 
 
 @geo.command(name="audit")
@@ -257,29 +197,46 @@ def count_map_command(
 @json_option
 def audit_command(distance: float, price: float, as_json: bool, **options: Any) -> None:
     """Audit the looks that users release, statistically, through the whole population."""
-    from opendp_optimal_geo.audit import audit_population
-
-    report = audit_population(distance, price, **options)
+    report = opendp_optimal_geo.audit_population(distance, price, **options)
     print_audit(report, as_json)
 
 
-def _ask(
-    query: Any, *, method: str, looks: str, beta: float, baseline: bool, **options: Any
-) -> tuple[Any, Any, Any]:
-    """Ask a population one query; return it, its points and the answer."""
-    chosen = read_looks(looks)
+def _taken(options: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Take some options out of those of a command."""
+    return {name: options.pop(name) for name in names}
+
+
+def _show_map(
+    found: Any,
+    report: dict[str, Any],
+    told: str,
+    plot: Callable[[Path, Any], None],
+    *,
+    as_json: bool,
+    table: Path | None,
+    output: Path | None,
+) -> None:
+    """Print what is to be said of a map; write its numbers, and draw it, where that is wanted."""
+    if as_json:
+        print_json(report, indent=None)
+    else:
+        click.echo(told)
+    if table is not None:
+        import numpy as np
+
+        np.savetxt(table, found.best, delimiter=",", fmt="%.6g")
+    if output is not None:
+        plot(output, found)
+
+
+def _ask(query: Any, *, looks: str, as_json: bool, **options: Any) -> tuple[Any, Any]:
+    """Ask a population one query and print the answer; return its points and the answer."""
+    chosen = {**_taken(options, "method", "beta", "baseline"), "looks": read_looks(looks)}
     people, points, price = read_people(**options)
     with adding_bar("asking") as progress:
-        answer = people.ask(
-            query,
-            budget=price,
-            method=method,
-            looks=chosen,
-            beta=beta,
-            baseline=baseline,
-            progress=progress,
-        )
-    return people, points, answer
+        answer = people.ask(query, budget=price, progress=progress, **chosen)
+    _print_answer(answer, people, as_json)
+    return points, answer
 
 
 def _print_answer(answer: Any, people: Any, as_json: bool) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,8 +14,7 @@ Rule = Callable[[int, int, Floats, Floats], Floats]
 """Called with (query from 1, m, what users have left, what they had at first); returns budgets."""
 
 
-@dataclass(frozen=True, eq=False)
-class Course:
+class Course(NamedTuple):
     """A schedule under way.
 
     :param queries: how many there will be
@@ -29,24 +27,20 @@ class Course:
     queries: int
     rule: str
     done: int = 0
-    start: Ticks = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
-    first: Ticks = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
+    start: Ticks = np.zeros(0, np.int64)
+    first: Ticks = np.zeros(0, np.int64)
 
-    def entered(self, start: Ticks) -> Self:
+    def entered(self, start: Ticks) -> Course:
         """Return it with newcomers.
 
         :param start: what each of them has
         """
-        first = np.full(len(start), self.done + 1)
-        return replace(
-            self,
-            start=np.concatenate([self.start, start]),
-            first=np.concatenate([self.first, first]),
-        )
+        first = np.concatenate([self.first, np.full(len(start), self.done + 1)])
+        return self._replace(start=np.concatenate([self.start, start]), first=first)
 
-    def stepped(self) -> Self:
+    def stepped(self) -> Course:
         """Return it after one more query."""
-        return replace(self, done=self.done + 1)
+        return self._replace(done=self.done + 1)
 
 
 def wanted(rule: Rule, course: Course, first: Ticks, start: Floats, remaining: Floats) -> Floats:
@@ -61,14 +55,8 @@ def wanted(rule: Rule, course: Course, first: Ticks, start: Floats, remaining: F
     result = np.zeros(len(remaining))
     for begun in np.unique(first).tolist():
         who = first == begun
-        before = begun - 1
-        budgets = np.asarray(
-            rule(
-                *(course.done + 1 - before, course.queries - before),
-                *(remaining[who], start[who]),
-            ),
-            np.float64,
-        )
+        query, queries = course.done + 2 - begun, course.queries + 1 - begun
+        budgets = np.asarray(rule(query, queries, remaining[who], start[who]), np.float64)
         if budgets.shape != (np.count_nonzero(who),) or not np.isfinite(budgets).all():
             raise ValueError("rule must return a finite budget for each user")
         result[who] = budgets

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,6 @@ from opendp_optimal.extend import gaussian_integers as gaussian_noise
 from opendp_optimal_geo.answer import Answer, Round
 from opendp_optimal_geo.plan import METHODS, shares
 from opendp_optimal_geo.radius import gaussian_radius
-
-Truth = Booleans
 
 PER_UNIT = 2**12
 STEP = 1.0 / PER_UNIT
@@ -119,18 +118,15 @@ class Curator:
         """
         if vectorized:
             require_features("contrib", "honest-but-curious")
-
-        def truth() -> Truth:
-            return self._all_at_once(predicate) if vectorized else self._one_by_one(predicate)
-
+        truth = partial(self._all_at_once if vectorized else self._one_by_one, predicate)
         return self._decide(truth, fraction, budget, method, looks, beta, baseline)
 
-    def _one_by_one(self, predicate: Callable[[Any], Any]) -> Truth:
+    def _one_by_one(self, predicate: Callable[[Any], Any]) -> Booleans:
         with np.errstate(all="ignore"):  # a warning would tell of a record
             answers = (_holds(predicate, record) for record in _apart(self.records))
             return np.fromiter(answers, np.bool_, len(self.records))
 
-    def _all_at_once(self, predicate: Callable[[Any], Any]) -> Truth:
+    def _all_at_once(self, predicate: Callable[[Any], Any]) -> Booleans:
         # The same for everybody: a message about the predicate may not depend on the data.
         truth = np.asarray(predicate(self.records))
         if truth.shape != (len(self.records),) or truth.dtype != np.bool_:
@@ -139,7 +135,7 @@ class Curator:
 
     def _decide(
         self,
-        truth: Callable[[], Truth],
+        truth: Callable[[], Booleans],
         fraction: float,
         budget: Any,
         method: str = "distance",
@@ -151,53 +147,37 @@ class Curator:
         size = len(self.records)
         point = choice("method", method, METHODS) == "point"
         limit = share("fraction", fraction) * size
-        beta, price = share("beta", beta), exact_fraction("budget", budget, above=0)
+        beta, wanted = share("beta", beta), exact_fraction("budget", budget, above=0)
         split = shares(("even", 1) if baseline else looks, positive("budget", budget))
-        grain = getattr(self.filter, "grain", None)
-        if grain is not None:
-            price = price // grain * grain
+        price = payable(self.filter, wanted)
         if not self.filter.accepts(price, gaussian=True):
             raise ValueError(
                 f"budget ({budget!r}) must be at most what is left, {float(self.remaining):g}"
             )
-        costs = [Fraction(float_down(price * Fraction(part))) for part in split[:-1]]
-        if grain is not None:
-            costs = [cost // grain * grain for cost in costs]
+        lower = [float_down(price * Fraction(part)) for part in split[:-1]]
+        costs = [payable(self.filter, Fraction(cost)) for cost in lower]
         costs.append(price - sum(costs))
         _check_noise(costs)
         values = truth().astype(np.int64)
         answers = values if point else values.sum(keepdims=True)
 
         used, weighted, rounds = Fraction(0), 0.0, []
-        value: bool | None = None
-        width = math.inf
-        for look, (part, cost) in enumerate(zip(split, costs, strict=True)):
+        for look, (part, cost) in enumerate(zip(split, costs, strict=True), start=1):
             if not self.filter.charge(cost, gaussian=True):  # pragma: no cover (checked above)
                 raise BudgetError("budget must be at most what is left: somebody else has spent it")
             used += cost
             noisy = _look(answers, cost)
             weighted += float(cost) * noisy
             average = weighted / float(used)
-            per_look = beta if baseline else beta / len(split)
             deviation = math.sqrt(len(answers) / (2.0 * float(used)))
-            width = gaussian_radius(1, per_look) * deviation + len(answers) * STEP
-            inside, outside = average < limit - width, average > limit + width
-            decided = (inside or outside) and not baseline
-            rounds.append(
-                Round(look + 1, part, 1, 0, int(decided and inside), int(decided and outside))
-            )
-            if decided:
-                value = bool(inside)
+            width = gaussian_radius(1, beta / len(split)) * deviation + len(answers) * STEP
+            inside = average < limit - width and not baseline
+            outside = average > limit + width and not baseline
+            rounds.append(Round(look, part, 1, 0, int(inside), int(outside)))
+            if inside or outside:
                 break
-        if value is None:
-            value = bool(average < limit)
-        return Answer(
-            value=value,
-            error_bound=0.0 if rounds[-1].inside + rounds[-1].outside else width,
-            beta=beta,
-            saving=float(1 - used / price),
-            rounds=tuple(rounds),
-        )
+        bound = 0.0 if inside or outside else width
+        return Answer(average < limit, bound, beta, float(1 - used / price), tuple(rounds))
 
 
 class LedgerFilter(Filter):
@@ -216,14 +196,14 @@ class LedgerFilter(Filter):
         """Open the budget, or find it."""
         if not isinstance(ledger, Ledger):
             raise ValueError(f"ledger ({ledger!r}) must be a ledger: see open_ledger")
-        wanted = exact_fraction("budget", budget, above=0)
+        wanted = exact_fraction("budget", budget, above=0) // self.grain * self.grain
         if all(name != kept.name for kept in ledger.budgets()):
             with suppress(ValueError):  # somebody else may have been faster
                 ledger.create(name, rho=budget, note="central queries")
         self._ledger, self._name = ledger, name
         found = ledger.budget(name)
         super().__init__(found.limit.main * self.grain)
-        if found.kind.name != "rho" or wanted // self.grain * self.grain != self.capacity:
+        if found.kind.name != "rho" or wanted != self.capacity:
             raise ValueError(
                 f"budget ({budget!r}) must be what {name!r} was made with in the ledger: "
                 f"{found.kind.told} {float(self.capacity):g}"
@@ -235,15 +215,6 @@ class LedgerFilter(Filter):
         """What was charged, by anybody."""
         return self._ledger.budget(self._name).spent.main * self.grain
 
-    @property
-    def remaining(self) -> Fraction:
-        """What is left, exactly."""
-        return self.capacity - self.total
-
-    def accepts(self, price: Any, *, gaussian: bool = False) -> bool:
-        """Say whether a mechanism of this price may run; nothing is charged."""
-        return exact_fraction("price", price, least=0) <= self.remaining
-
     def charge(self, price: Any, *, gaussian: bool = False) -> bool:
         """Charge a price in the ledger if it fits; say whether it did."""
         try:
@@ -251,6 +222,16 @@ class LedgerFilter(Filter):
         except BudgetError:
             return False
         return True
+
+
+def payable(kept: Filter, price: Fraction) -> Fraction:
+    """Return a price as a filter counts it, rounded down.
+
+    :param kept: the filter
+    :param price: rho
+    """
+    grain = getattr(kept, "grain", None)
+    return price if grain is None else price // grain * grain
 
 
 def _apart(records: Any) -> Iterator[Any]:

@@ -8,13 +8,16 @@ blurred is told apart no further than the points tell. It looks only at what was
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from opendp_optimal.extend import Floats
-from opendp_optimal_geo.maps import kept
+from opendp_optimal.extend import Floats, positive, whole
+from opendp_optimal_geo.maps import check_corners, kept
+
+Fit = Callable[..., Any]
+"""Finds the likeliest mixture."""
 
 WORTH = 2.0
 """Noise of fewer bandwidths is smoothed away as well as it can be taken out."""
@@ -52,11 +55,23 @@ def _spacing(bandwidth: float, deviation: float) -> float:
     return max(bandwidth, deviation / 2.0)
 
 
-def _knots(bounds: Floats, bandwidth: float, deviation: float) -> tuple[Floats, Floats]:
-    step, margin = _spacing(bandwidth, deviation), _BEYOND * deviation
-    low, high = bounds[:2] - margin, bounds[2:] + margin
-    x, y = (np.arange(a, b + step, step) for a, b in zip(low, high, strict=True))
-    return x, y
+def _knots(bounds: Floats, bandwidth: float, deviation: float) -> list[Floats]:
+    margin = _BEYOND * deviation
+    return _marks(bounds[:2] - margin, bounds[2:] + margin, _spacing(bandwidth, deviation))
+
+
+def _marks(low: Floats, high: Floats, step: float) -> list[Floats]:
+    """Numbers a step apart along each axis, from the lower end to beyond the upper one."""
+    return [np.arange(a, b + step, step) for a, b in zip(low, high, strict=True)]
+
+
+def check_map(bounds: Any, cells: Any, bandwidth: Any) -> tuple[Floats, int, float]:
+    """Return what a map of densities is drawn on: its corners, cells along a side, bandwidth."""
+    corners = check_corners(bounds)
+    width = positive("bandwidth", bandwidth)
+    if width > (widest := float((corners[2:] - corners[:2]).max())):
+        raise ValueError(f"bandwidth ({bandwidth!r}) must be at most the map, {widest:g}")
+    return corners, whole("cells", cells, most=4096), width
 
 
 def check_knots(bounds: Floats, bandwidth: float, deviation: float) -> None:
@@ -82,7 +97,7 @@ def density_map(
     cells: int,
     bandwidth: float,
     deviation: float | None = None,
-    fit: Callable[..., Any] | None = None,
+    fit: Fit | None = None,
 ) -> DensityMap:
     """Smooth a histogram of released points.
 
@@ -108,13 +123,12 @@ def density_map(
     if deviation is None or fit is None:
         return found
     if deviation < WORTH * bandwidth or not len(points):
-        return DensityMap(found.density, found.bounds, found.answered, found.density, 0.0)
+        return replace(found, posterior=found.density, gap=0.0)
     learnt = kept(lambda: _unblurred(points, bounds, cells, bandwidth, deviation, fit))
     if learnt is None:
         return found
     told, gap = learnt
-    posterior = told * len(points) / (size[0] * size[1])
-    return DensityMap(found.density, found.bounds, found.answered, posterior, gap)
+    return replace(found, posterior=told * len(points) / (size[0] * size[1]), gap=gap)
 
 
 def _shares(edges: Floats, knots: Floats, width: float) -> Floats:
@@ -125,12 +139,7 @@ def _shares(edges: Floats, knots: Floats, width: float) -> Floats:
 
 
 def _unblurred(
-    points: Floats,
-    bounds: Floats,
-    cells: int,
-    bandwidth: float,
-    deviation: float,
-    fit: Callable[..., Any],
+    points: Floats, bounds: Floats, cells: int, bandwidth: float, deviation: float, fit: Fit
 ) -> tuple[Floats, float]:
     """The share of each cell, and the gap of the fit."""
     knots = _knots(bounds, bandwidth, deviation)
@@ -138,10 +147,7 @@ def _unblurred(
     blurred = float(np.hypot(width, deviation))
     far = 5.0 * deviation
     inside = ((points >= bounds[:2] - far) & (points <= bounds[2:] + far)).all(axis=1)
-    edges = [
-        np.arange(low - far, high + far + 0.75 * blurred, 0.75 * blurred)
-        for low, high in zip(bounds[:2], bounds[2:], strict=True)
-    ]
+    edges = _marks(bounds[:2] - far, bounds[2:] + far, 0.75 * blurred)
     counts, _, _ = np.histogram2d(points[inside, 0], points[inside, 1], bins=edges)
     at = np.nonzero(counts)
     x, y = (_shares(e, k, blurred)[i] for e, k, i in zip(edges, knots, at, strict=True))
@@ -150,9 +156,7 @@ def _unblurred(
     total = float(counts.sum())
     pseudo = np.full(chances.shape[1], _PSEUDO * max(total, 1.0) / chances.shape[1])
     found = fit(chances[seen], counts[at][seen], pseudo)
-    grid = [
-        np.linspace(low, high, cells + 1) for low, high in zip(bounds[:2], bounds[2:], strict=True)
-    ]
+    grid = np.linspace(bounds[:2], bounds[2:], cells + 1).T
     weights = found.weights.reshape(len(knots[0]), len(knots[1])) * (total / len(points))
     wide, tall = (_shares(e, k, width) for e, k in zip(grid, knots, strict=True))
     return np.asarray(tall @ weights.T @ wide.T), found.gap

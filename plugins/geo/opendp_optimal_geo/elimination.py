@@ -1,15 +1,16 @@
 """Algorithms 4 (PIE-NI) and 5 (PIE-k): look again only at those who may still matter.
 
-A rule takes what a look returned about one block of users (``step``), and what became of all
-blocks (``merge``): state in, state out. Nothing here asks anybody or knows what they have left.
+A rule takes one block of users after a look (``step``), and what became of all blocks (``merge``):
+state in, state out. Nothing here asks anybody or knows what they have left.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +38,14 @@ class Block:
         """How many users there are."""
         return len(self.users)
 
-    def add(self, values: Floats, weight: float | Floats, asked: Mask | None) -> Block:
+    def add(self, look: Look, values: Floats, asked: Mask | None) -> Block:
         """Return the block after one more look.
 
+        :param look: which look
         :param values: of those asked, NaN where there was no answer; overwritten
-        :param weight: of the values
         :param asked: who was asked; None for everybody
         """
+        weight = look.weight(look.price(self.users))
         if asked is not None:
             some = values
             values = np.full(self.sums.shape, np.nan)
@@ -57,25 +59,24 @@ class Block:
         values += self.sums
         return Block(self.users, values, weights)
 
-    def take(self, which: Users) -> Block:
+    def take(self, kept: Mask) -> Block:
         """Return the block of some of its users.
 
-        :param which: places in the block, in rising order
+        :param kept: which of them
         """
+        if kept.all():
+            return self
+        which = np.flatnonzero(kept)
         weights = self.weights if isinstance(self.weights, float) else self.weights.take(which)
         return Block(self.users.take(which), self.sums.take(which, axis=0), weights)
 
     def answered(self) -> Block:
         """Return the block of those who have answered at all."""
-        if isinstance(self.weights, float):
-            return self if self.weights > 0.0 else self.take(np.zeros(0, np.intp))
-        known = self.weights > 0.0
-        return self if known.all() else self.take(np.flatnonzero(known))
+        return self.take(np.broadcast_to(np.greater(self.weights, 0.0), len(self)))
 
     def averages(self) -> Floats:
         """Return the weighted averages of what the users have sent."""
-        result: Floats = self.sums / _along(self.weights, self.sums)
-        return result
+        return self.sums / _along(self.weights, self.sums)
 
     def estimate(self, plan: Plan, look: int, beta: float) -> tuple[Floats, Floats]:
         """Return estimated scores, and what they may be off by but with probability beta each.
@@ -119,60 +120,24 @@ def start(plan: Plan) -> State:
 
     :param plan: of the query
     """
-    users = (
-        np.arange(plan.size if plan.allotment else 0)
-        if isinstance(plan.allotment, int)
-        else np.flatnonzero(plan.allotment > 0)
-    )
+    users = np.flatnonzero(np.broadcast_to(np.greater(plan.allotment, 0), plan.size))
     shape = (plan.columns,) if plan.columns else ()
-    blocks = tuple(
-        Block(some, np.zeros((len(some), *shape)), 0.0)
-        for begin in range(0, len(users), plan.rows)
-        if len(some := users[begin : begin + plan.rows])
-    )
+    parts = (users[begin : begin + plan.rows] for begin in range(0, len(users), plan.rows))
+    blocks = tuple(Block(some, np.zeros((len(some), *shape)), 0.0) for some in parts)
     return State(blocks, np.zeros(plan.size, np.uint16), np.zeros(plan.size, np.bool_))
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What a look returned about a block.
-
-    :param look: which look
-    :param values: of those asked, NaN where there was no answer
-    :param asked: who was asked; None for everybody
-    """
-
-    look: Look
-    values: Floats
-    asked: Mask | None = None
-
-    def added_to(self, block: Block) -> Block:
-        """Return the block with these values."""
-        users = block.users if self.asked is None else block.users[self.asked]
-        weight = self.look.weight(self.look.price(users))
-        if self.asked is not None and isinstance(weight, np.ndarray):
-            spread = np.zeros(len(block))
-            spread[self.asked] = weight
-            weight = spread
-        return block.add(self.values, weight, self.asked)
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
+class Part(NamedTuple):
     """What became of a block after a look.
 
     :param block: users who are still open
     :param decided: users who are not
     :param inside: which of these were found inside
-    :param score: estimates of the open users, where the rule compares blocks
-    :param width: what these may be off by
     """
 
     block: Block
-    decided: Users = field(default_factory=lambda: np.zeros(0, np.intp))
-    inside: Mask = field(default_factory=lambda: np.zeros(0, np.bool_))
-    score: Floats = field(default_factory=lambda: np.zeros(0))
-    width: Floats = field(default_factory=lambda: np.zeros(0))
+    decided: Users = np.zeros(0, np.intp)
+    inside: Mask | bool = False
 
 
 @dataclass(frozen=True)
@@ -183,13 +148,27 @@ class KeepAll:
         """Say whether there is anybody to look at."""
         return bool(state.blocks)
 
-    def step(self, state: State, block: Block, reading: Reading) -> Part:
-        """Return a block after a look."""
-        return Part(reading.added_to(block))
+    def step(
+        self, look: Look, state: State, block: Block, values: Floats, asked: Mask | None
+    ) -> Part:
+        """Return what becomes of a block after a look: see :meth:`Block.add`."""
+        return self.decide(look, state, block.add(look, values, asked))
 
-    def merge(self, plan: Plan, state: State, parts: Sequence[Part]) -> State:
-        """Return the state after a look at all blocks."""
-        return replace(state, blocks=tuple(part.block for part in parts), looks=state.looks + 1)
+    def decide(self, look: Look, state: State, block: Block) -> Part:
+        """Decide about the users of a block: nobody is decided."""
+        return Part(block)
+
+    def merge(self, look: Look, state: State, parts: Iterable[Part]) -> State:
+        """Write down who was decided; put small blocks together."""
+        looks, found, eliminated, blocks = look.number + 1, state.found, state.eliminated, []
+        for part in parts:
+            state.decided_at[part.decided] = looks
+            state.inside[part.decided] = part.inside
+            among = int(np.count_nonzero(part.inside))
+            found, eliminated = found + among, eliminated + len(part.decided) - among
+            blocks.append(part.block)
+        joined = tuple(_joined(blocks, look.plan.rows))
+        return replace(state, blocks=joined, looks=looks, found=found, eliminated=eliminated)
 
 
 @dataclass(frozen=True)
@@ -205,32 +184,15 @@ class Threshold(KeepAll):
     high: float
     beta: float
 
-    def step(self, state: State, block: Block, reading: Reading) -> Part:
+    def decide(self, look: Look, state: State, block: Block) -> Part:
         """Decide about the users of a block."""
-        plan, number = reading.look.plan, reading.look.number
-        block = reading.added_to(block)
         with np.errstate(invalid="ignore", divide="ignore"):
-            score, width = block.estimate(plan, number, _each(self.beta, plan, state))
+            score, width = block.estimate(look.plan, look.number, _each(self.beta, look, state))
             inside, outside = score < self.low - width, score > self.high + width
-        done = inside | outside
-        if not isinstance(block.weights, float):  # nobody is decided without an answer
-            done &= block.weights > 0.0
-        if not done.any():
-            return Part(block)
+        # Nobody is decided without an answer.
+        done = (inside | outside) & np.greater(block.weights, 0.0)
         gone = np.flatnonzero(done)
-        kept = block.take(np.flatnonzero(~done))
-        return Part(kept, block.users.take(gone), inside.take(gone))
-
-    def merge(self, plan: Plan, state: State, parts: Sequence[Part]) -> State:
-        """Write down who was decided; put small blocks together."""
-        looks, found, eliminated = state.looks + 1, state.found, state.eliminated
-        for part in parts:
-            state.decided_at[part.decided] = looks
-            state.inside[part.decided] = part.inside
-            among = int(np.count_nonzero(part.inside))
-            found, eliminated = found + among, eliminated + len(part.decided) - among
-        blocks = tuple(_joined((part.block for part in parts), plan.rows))
-        return replace(state, blocks=blocks, looks=looks, found=found, eliminated=eliminated)
+        return Part(block.take(~done), block.users.take(gone), inside.take(gone))
 
 
 @dataclass(frozen=True)
@@ -248,40 +210,27 @@ class Smallest(KeepAll):
         """Say whether more than k are left, or nobody has been looked at."""
         return state.open > (self.k if state.looks else 0)
 
-    def step(self, state: State, block: Block, reading: Reading) -> Part:
-        """Estimate the scores of a block; users without any answer cannot be ranked."""
-        block = reading.added_to(block).answered()
-        plan, number = reading.look.plan, reading.look.number
-        score, width = block.estimate(plan, number, _each(self.beta, plan, state))
-        return Part(block, score=score, width=np.broadcast_to(width, score.shape))
-
-    def merge(self, plan: Plan, state: State, parts: Sequence[Part]) -> State:
+    def merge(self, look: Look, state: State, parts: Iterable[Part]) -> State:
         """Eliminate whoever is certainly farther away than k others."""
-        looks, eliminated, blocks = state.looks + 1, state.eliminated, []
-        limit = _smallest([part.score + part.width for part in parts], self.k)
-        for part in parts:
+        # Users without any answer cannot be ranked.
+        blocks, beta = [part.block.answered() for part in parts], _each(self.beta, look, state)
+        estimates = [block.estimate(look.plan, look.number, beta) for block in blocks]
+        ends = np.concatenate([score + width for score, width in estimates])
+        limit = np.partition(ends, self.k - 1)[self.k - 1] if len(ends) > self.k else math.inf
+        decided = []
+        for block, (score, width) in zip(blocks, estimates, strict=True):
             # The others' right ends are no smaller: intervals meet iff left ends do not pass.
-            kept = part.score - part.width <= limit
-            gone = part.block.users[~kept]
-            state.decided_at[gone] = looks
-            eliminated += len(gone)
-            blocks.append(part.block.take(np.flatnonzero(kept)) if len(gone) else part.block)
-        joined = tuple(_joined(blocks, plan.rows))
-        return replace(state, blocks=joined, looks=looks, eliminated=eliminated)
+            kept = score - width <= limit
+            decided.append(Part(block.take(kept), block.users[~kept]))
+        return super().merge(look, state, decided)
 
 
 Rule = KeepAll | Threshold | Smallest
 
 
-def _each(beta: float, plan: Plan, state: State) -> float:
+def _each(beta: float, look: Look, state: State) -> float:
     """Return the failure probability of one decision, about one user after one look."""
-    return beta / (len(plan.split) * state.open)
-
-
-def _smallest(ends: Sequence[Floats], k: int) -> float:
-    """Return the k-th smallest of all; infinite if there are not so many."""
-    every = np.concatenate(ends)
-    return float(np.partition(every, k - 1)[k - 1]) if len(every) > k else math.inf
+    return beta / (len(look.plan.split) * state.open)
 
 
 def _joined(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
@@ -303,14 +252,10 @@ def _join(blocks: Sequence[Block]) -> Block:
     users = np.concatenate([block.users for block in blocks])
     sums = np.concatenate([block.sums for block in blocks])
     first = blocks[0].weights
-    if isinstance(first, float) and all(_same(block.weights, first) for block in blocks):
+    if all(isinstance(block.weights, float) and block.weights == first for block in blocks):
         return Block(users, sums, first)
     weights = [np.broadcast_to(block.weights, len(block)) for block in blocks]
     return Block(users, sums, np.concatenate(weights))
-
-
-def _same(weights: float | Floats, first: float) -> bool:
-    return isinstance(weights, float) and weights == first
 
 
 def _along(weights: float | Floats, values: Floats) -> float | Floats:

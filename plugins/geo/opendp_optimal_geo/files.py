@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,31 +38,24 @@ def read_columns(
     """
     path = Path(path)
     if path.name.endswith(".parquet"):
-        return _parquet(path, columns)
-    with _whole(path):
-        return _csv(path, columns, progress)
-
-
-def _csv(path: Path, columns: Sequence[str], progress: Callable[[int, int], None] | None) -> Floats:
-    values = [array("d") for _ in columns]
+        with _parquet_file(path) as file:
+            _places(file.schema_arrow.names, columns, path)
+            table = file.read(columns=list(columns), use_threads=False)
+            return np.column_stack([table[name].cast("float64").to_numpy() for name in columns])
+    numbers = array("d")
     size = path.stat().st_size
-    with path.open("rb") as raw:
-        opened: Any = gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw
-        lines = io.TextIOWrapper(opened, encoding="utf-8", newline="")
-        reader = csv.reader(lines)
-        places = _places(next(reader, []), columns, path)
-        for number, row in enumerate(reader, start=2):
+    with _rows(path) as (rows, raw):
+        places = _places(next(rows, []), columns, path)
+        for number, row in enumerate(rows, start=2):
             try:
-                numbers = [float(row[place]) for place in places]
+                numbers.extend([float(row[place]) for place in places])
             except (IndexError, ValueError):
                 raise ValueError(
                     f"{path.name} (line {number}) must hold numbers in {', '.join(columns)}"
                 ) from None
-            for store, value in zip(values, numbers, strict=True):
-                store.append(value)
             if progress is not None and number % 10_000 == 0:
                 progress(raw.tell(), size)
-    return np.column_stack([np.frombuffer(store, np.float64) for store in values])
+    return np.frombuffer(numbers, np.float64).reshape(-1, len(columns))
 
 
 def read_ids(path: Path | str, column: str) -> NDArray[Any]:
@@ -72,6 +65,7 @@ def read_ids(path: Path | str, column: str) -> NDArray[Any]:
     :param column: name from the file's header
     """
     path = Path(path)
+    wrong = ValueError(f"{path.name} must hold an identifier in {column} in every row")
     if path.name.endswith(".parquet"):
         with _parquet_file(path) as file:
             _places(file.schema_arrow.names, [column], path)
@@ -79,18 +73,14 @@ def read_ids(path: Path | str, column: str) -> NDArray[Any]:
             kind = str(ids.type)
             known = kind in ("string", "large_string") or kind.lstrip("u").startswith("int")
             if not known or ids.null_count:
-                raise ValueError(f"{path.name} must hold an identifier in {column} in every row")
+                raise wrong
             return np.asarray(ids.to_numpy())
-    opener: Any = gzip.open if path.name.endswith(".gz") else open
-    with _whole(path), opener(path, "rt", encoding="utf-8", newline="") as lines:
-        reader = csv.reader(lines)
-        (place,) = _places(next(reader, []), [column], path)
+    with _rows(path) as (rows, _):
+        (place,) = _places(next(rows, []), [column], path)
         try:
-            return np.array([row[place] for row in reader])
+            return np.array([row[place] for row in rows])
         except IndexError:
-            raise ValueError(f"{path.name} must hold an identifier in {column} in every row") from (
-                None
-            )
+            raise wrong from None
 
 
 def header(path: Path | str) -> list[str]:
@@ -102,9 +92,8 @@ def header(path: Path | str) -> list[str]:
     if path.name.endswith(".parquet"):
         with _parquet_file(path) as file:
             return list(file.schema_arrow.names)
-    opener: Any = gzip.open if path.name.endswith(".gz") else open
-    with _whole(path), opener(path, "rt", encoding="utf-8", newline="") as lines:
-        return next(csv.reader(lines), [])
+    with _rows(path) as (rows, _):
+        return next(rows, [])
 
 
 def coordinate_columns(path: Path | str) -> tuple[tuple[str, str], bool]:
@@ -125,14 +114,6 @@ def _places(names: Sequence[str], columns: Sequence[str], path: Path) -> list[in
     if missing:
         raise ValueError(f"{path.name} must have the columns {', '.join(missing)}")
     return [list(names).index(name) for name in columns]
-
-
-def _parquet(path: Path, columns: Sequence[str]) -> Floats:
-    with _parquet_file(path) as file:
-        _places(file.schema_arrow.names, columns, path)
-        table = file.read(columns=list(columns), use_threads=False)
-        numbers = [table[name].cast("float64").to_numpy() for name in columns]
-    return np.column_stack(numbers)
 
 
 @contextmanager
@@ -161,10 +142,12 @@ def _parquet_file(path: Path) -> Iterator[Any]:
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[None]:
-    """Say which file is damaged, whatever the readers below raise."""
+def _rows(path: Path) -> Iterator[tuple[Iterator[list[str]], BinaryIO]]:
+    """Yield the rows of a CSV file, and the open file; say which file is damaged."""
     try:
-        yield
+        with path.open("rb") as raw:
+            opened: Any = gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw
+            yield csv.reader(io.TextIOWrapper(opened, encoding="utf-8", newline="")), raw
     except UnicodeDecodeError:
         raise ValueError(f"{path.name} must be a CSV file in UTF-8") from None
     except (csv.Error, EOFError, zlib.error, gzip.BadGzipFile) as error:

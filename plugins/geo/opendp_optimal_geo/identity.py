@@ -13,7 +13,7 @@ import secrets
 from functools import partial
 from operator import methodcaller
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,19 +60,10 @@ class Pseudonyms:
         return keys
 
 
-class Found(NamedTuple):
-    """Where people stand among those who are known.
+def find(keys: Keys, known: Keys) -> tuple[Users, Users]:
+    """Return where people stand among those who are known, and the rows of newcomers.
 
-    :param places: of each row; newcomers stand behind all others, in their order
-    :param new: rows of newcomers
-    """
-
-    places: Users
-    new: Users
-
-
-def find(keys: Keys, known: Keys) -> Found:
-    """Look people up.
+    Newcomers stand behind all others, in their order.
 
     :param keys: of the rows
     :param known: of everybody, in the order of the columns
@@ -93,7 +84,7 @@ def find(keys: Keys, known: Keys) -> Found:
     places[order[after] - len(known)] = order[after - 1]
     new = np.flatnonzero(places < 0)
     places[new] = len(known) + np.arange(len(new))
-    return Found(places, new)
+    return places, new
 
 
 def create_key(path: Path) -> None:
@@ -145,9 +136,8 @@ def check_ids(ids: Any, size: int) -> Ids:
             kinds = set(map(type, ids))
         except TypeError:
             raise wrong from None
-        if not any(all(issubclass(k, t) for k in kinds) for t in (str, (int, np.integer))):
-            raise wrong
-        if bool in kinds:
+        alike = any(all(issubclass(k, t) for k in kinds) for t in (str, (int, np.integer)))
+        if not alike or bool in kinds:
             raise wrong
         ids = np.array(list(map(str, ids)))
     if ids.shape != (size,) or ids.dtype.kind not in "iuUS":

@@ -15,7 +15,7 @@ from opendp_optimal.extend import (
     laplace_integers,
     laplace_vectors,
 )
-from opendp_optimal_geo.allowances import Users, pick, put
+from opendp_optimal_geo.allowances import Users, pick, run
 from opendp_optimal_geo.grid import Grid
 from opendp_optimal_geo.plan import SAFE, Look, Plan
 from opendp_optimal_geo.region import LARGEST
@@ -101,7 +101,7 @@ class People:
             return known.copy() if known.base is not None else known
         exact = self._plan.score(self._points(data, users) * self._plan.grid)
         exact /= self._plan.step
-        put(self._scores, users, np.rint(exact, out=exact))
+        self._scores[run(users)] = np.rint(exact, out=exact)
         return exact
 
 

@@ -26,9 +26,12 @@ from opendp_optimal.extend import (
     fraction,
     gaussian_integers,
     known,
+    point,
     smallest_rate,
+    whole,
 )
-from opendp_optimal_geo.curator import Curator
+from opendp_optimal_geo.curator import Curator, payable
+from opendp_optimal_geo.region import LARGEST
 
 _WIDE = 1000.0
 _REACH = 12.0
@@ -62,6 +65,17 @@ class CountMap:
         west, south, east, north = self.bounds
         rows, columns = self.counts.shape
         return np.asarray(self.best / ((north - south) / rows * ((east - west) / columns)))
+
+
+def check_corners(bounds: Any) -> Floats:
+    """Return the corners of a map: west, south, east, north."""
+    corners = point("bounds", bounds, 4)
+    if corners[0] >= corners[2] or corners[1] >= corners[3]:
+        raise ValueError(f"bounds ({bounds!r}) must be (west, south, east, north)")
+    sides = corners[2:] / 2.0 - corners[:2] / 2.0
+    if np.abs(corners).max() > LARGEST or sides.min() < 2.0**-100:
+        raise ValueError(f"bounds ({bounds!r}) must be within 2^100, and 2^-99 apart")
+    return corners
 
 
 def find_bayes() -> Any:
@@ -105,35 +119,32 @@ def noise_law(rate: float) -> known.Law:
 def count_map(
     curator: Curator,
     points: Callable[[], Floats],
-    bounds: Floats,
+    bounds: Any,
     cells: int,
     budget: Any,
-    *,
     posterior: bool,
 ) -> CountMap:
     """Charge the price, then count and add noise.
 
     :param curator: holds the budget
     :param points: finds the points, one row per person
-    :param bounds: corners of the map
+    :param bounds: (west, south, east, north)
     :param cells: along each side
     :param budget: rho
     :param posterior: whether true counts are estimated, neighbours alike; it costs nothing
     """
+    cells, corners = whole("cells", cells, most=4096), check_corners(bounds)
     learn = find_bayes().posterior if posterior else None
-    price = fraction("budget", budget, above=0)
-    grain = getattr(curator.filter, "grain", None)
-    if grain is not None:
-        price = price // grain * grain
+    price = payable(curator.filter, fraction("budget", budget, above=0))
     rate = float_down(price / 2)
     if not smallest_rate(pure=False) <= Fraction(rate) <= LARGEST_RATE[False]:
         raise ValueError(f"budget ({budget!r}) must be neither so small nor so large")
     if not curator.filter.charge(price, gaussian=True):
         left = float(curator.remaining)
         raise BudgetError(f"budget ({budget!r}) must be at most what is left, {left:g}")
-    true = _counted(points(), bounds, cells)
+    true = _counted(points(), corners, cells)
     counts = true + gaussian_integers(rate, cells * cells).reshape(true.shape)
-    west, south, east, north = bounds.tolist()
+    west, south, east, north = corners.tolist()
     law = noise_law(rate)
     found = None if learn is None else kept(lambda: learn(counts, law, like="neighbours"))
     deviation = math.sqrt(0.5 / rate + 1.0 / 12.0)

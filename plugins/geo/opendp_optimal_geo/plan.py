@@ -21,7 +21,7 @@ from opendp_optimal.extend import (
     smallest_rate,
     whole,
 )
-from opendp_optimal_geo.allowances import Price, Users
+from opendp_optimal_geo.allowances import BLOCK, Price, Users
 from opendp_optimal_geo.score import Score, score_error
 
 METHODS = ("point", "distance")
@@ -33,8 +33,6 @@ SCORE_STEPS = 256
 """Scores are rounded to this many steps per grid step of the data."""
 SAFE = 1.0 - 2.0**-48
 """Makes a product of floats smaller than the exact one."""
-BLOCK = 1 << 16
-"""Numbers handled at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +62,9 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Refuse looks that would be lost in rounding, and vectors without Laplace noise."""
-        least = self._least
-        if least is not None and least * min(self.split) < FEWEST_TICKS:
+        if self._least * min(self.split) < FEWEST_TICKS:
             raise ValueError(
-                f"budget (smallest {least:.3g} of 2**40 parts of the whole) must be "
+                f"budget (smallest {self._least:.3g} of 2**40 parts of the whole) must be "
                 f"larger for {len(self.split)} looks"
             )
         if self.pure and self.columns > LARGEST_DIMENSION:
@@ -110,7 +107,7 @@ class Plan:
 
     @cached_property
     def rows(self) -> int:
-        """How many users are handled at a time."""
+        """How many users are handled at a time: fewer if each has several numbers."""
         return max(64, BLOCK // max(1, self.columns))
 
     def given(self, users: Users) -> Price:
@@ -125,8 +122,6 @@ class Plan:
         largest = self.rate * float(np.max(self.allotment, initial=0)) * max(self.split)
         if largest > LARGEST_RATE[self.pure]:
             raise ValueError(f"grid ({self.grid!r}) must be finer for prices as high as this")
-        if self._least is None:
-            return
         least = self._least * min(self.split) * (1.0 - 1.0 / FEWEST_TICKS)
         rate = self.rate * least * SAFE
         if self.pure and self.columns:
@@ -138,11 +133,10 @@ class Plan:
             )
 
     @cached_property
-    def _least(self) -> float | None:
-        """The smallest allotment above 0; None if nobody is asked."""
-        given = np.atleast_1d(self.allotment)
-        asked = given[given > 0]
-        return float(asked.min()) if len(asked) else None
+    def _least(self) -> float:
+        """The smallest allotment above 0; infinite if nobody is asked."""
+        given = np.asarray(self.allotment, np.float64)
+        return float(given.min(initial=math.inf, where=given > 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,26 +160,16 @@ class Look:
 
         :param users: indices
         """
-        if self._same is not None:
-            return self._same
         return price_of(self.plan.given(users), self.plan.split, self.number)
-
-    @cached_property
-    def _same(self) -> int | None:
-        """The price that everybody pays, if it is the same for all."""
-        allotment = self.plan.allotment
-        if not isinstance(allotment, int):
-            return None
-        return int(price_of(allotment, self.plan.split, self.number))
 
     def rates(self, price: Price) -> float | Floats:
         """Return the rates of the noise, per step.
 
         :param price: of the look
         """
-        if isinstance(price, int) or (least := int(price.min())) == price.max():
-            return self.plan.rate * float(price if isinstance(price, int) else least) * SAFE
-        return self.plan.rate * price.astype(np.float64) * SAFE
+        least = int(np.min(price))
+        each = float(least) if least == np.max(price) else np.asarray(price, np.float64)
+        return self.plan.rate * each * SAFE
 
     def weight(self, price: Price) -> float | Floats:
         """Return the inverse variance of the look's values, up to a factor.
@@ -208,16 +192,16 @@ def shares(looks: Any, budget: Any = None) -> tuple[float, ...]:
     >>> shares([1.0, 3.0], 4.0)
     (0.25, 0.75)
     """
-    if isinstance(looks, tuple) and len(looks) == 2 and isinstance(looks[0], str):
-        kind, c = looks
-        if kind == "even":
-            c = whole("looks", c, most=MOST_LOOKS)
-            return (1.0 / c,) * c
-        if kind == "doubling":
-            c = whole("looks", c, most=MOST_DOUBLINGS)
-            return tuple(2**j / (2**c - 1) for j in range(c))
-        raise ValueError(f"looks ({looks!r}) must be ('even', c), ('doubling', c) or prices")
-    if isinstance(looks, str) or not isinstance(looks, (Sequence, np.ndarray)) or not len(looks):
+    named = isinstance(looks, tuple) and len(looks) == 2 and isinstance(looks[0], str)
+    kind, c = looks if named else ("prices", None)
+    if kind == "even":
+        c = whole("looks", c, most=MOST_LOOKS)
+        return (1.0 / c,) * c
+    if kind == "doubling":
+        c = whole("looks", c, most=MOST_DOUBLINGS)
+        return tuple(2**j / (2**c - 1) for j in range(c))
+    listed = isinstance(looks, Sequence | np.ndarray) and not isinstance(looks, str)
+    if named or not listed or not len(looks):
         raise ValueError(f"looks ({looks!r}) must be ('even', c), ('doubling', c) or prices")
     prices = [positive("looks", price) for price in looks]
     if np.ndim(budget) != 0 or budget is None:

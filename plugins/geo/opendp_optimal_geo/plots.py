@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,13 @@ def _outline(axis: Any, region: BaseGeometry) -> None:
 
 def _title(answer: Answer) -> str:
     return f"count {answer.value} ± {answer.error_bound:g}, saving {answer.saving:.0%}"
+
+
+def _heat(axis: Any, title: str, table: Floats, bounds: tuple[float, ...], **limits: Any) -> Any:
+    west, south, east, north = bounds
+    axis.set_title(title)
+    extent = (west, east, south, north)
+    return axis.imshow(table, origin="lower", extent=extent, cmap="magma", **limits)
 
 
 def plot_count(path: Path, answer: Answer, region: BaseGeometry) -> None:
@@ -66,21 +74,11 @@ def plot_elimination(
     figure, (axis,) = new_figure(7.5, 6.5)
     step = max(1, len(points) // limit)
     x, looks = points[::step], answer.decided_at[::step].astype(np.float64)
-    rounds = len(answer.rounds)
-    never = looks == 0
-    dots = axis.scatter(
-        x[~never, 0],
-        x[~never, 1],
-        c=looks[~never],
-        s=3,
-        cmap="viridis",
-        vmin=1,
-        vmax=max(2, rounds),
-        rasterized=True,  # one picture in an SVG, not twenty thousand circles
-    )
-    axis.scatter(
-        x[never, 0], x[never, 1], s=4, color="crimson", label="never decided", rasterized=True
-    )
+    decided, last = looks > 0, max(2, len(answer.rounds))
+    # One picture in an SVG, not twenty thousand circles.
+    scatter = partial(axis.scatter, rasterized=True)
+    dots = scatter(*x[decided].T, c=looks[decided], s=3, cmap="viridis", vmin=1, vmax=last)
+    scatter(*x[~decided].T, s=4, color="crimson", label="never decided")
     _outline(axis, region)
     figure.colorbar(dots, ax=axis, label="decided at look")
     centre, (west, south, east, north) = region.centroid, region.bounds
@@ -105,11 +103,9 @@ def plot_density(path: Path, density: DensityMap) -> None:
     if density.posterior is not None:
         shown["their noise taken out"] = density.posterior
     figure, axes = new_figure(7.5 * len(shown), 6.5, columns=len(shown))
-    west, south, east, north = density.bounds
-    for axis, (title, table) in zip(np.ravel(axes), shown.items(), strict=True):
-        image = axis.imshow(table, origin="lower", extent=(west, east, south, north), cmap="magma")
+    for axis, (title, table) in zip(axes, shown.items(), strict=True):
+        image = _heat(axis, title, table, density.bounds)
         figure.colorbar(image, ax=axis, label="users per squared unit")
-        axis.set_title(title)
     save_figure(figure, str(path))
 
 
@@ -123,12 +119,8 @@ def plot_counts(path: Path, found: CountMap) -> None:
     if found.posterior is not None:
         shown["posterior mean"] = found.best
     figure, axes = new_figure(6.0 * len(shown), 5.2, columns=len(shown))
-    west, south, east, north = found.bounds
     top = max(float(found.best.max()), 1.0)
-    for axis, (name, table) in zip(axes, shown.items(), strict=True):
-        image = axis.imshow(
-            table, origin="lower", extent=(west, east, south, north), cmap="magma", vmin=0, vmax=top
-        )
-        axis.set_title(name)
+    for axis, (title, table) in zip(axes, shown.items(), strict=True):
+        image = _heat(axis, title, table, found.bounds, vmin=0, vmax=top)
     figure.colorbar(image, ax=list(axes), label="users in a cell")
     save_figure(figure, str(path))

@@ -18,26 +18,15 @@ from opendp_optimal_geo.allowances import Allowances, Mask, Payment, Price
 from opendp_optimal_geo.answer import Answer
 from opendp_optimal_geo.asking import Engine, Looked, Progress, take_looks
 from opendp_optimal_geo.curator import Curator
-from opendp_optimal_geo.density import DensityMap, check_knots, density_map
+from opendp_optimal_geo.density import DensityMap, check_knots, check_map, density_map
 from opendp_optimal_geo.elimination import KeepAll, Rule
 from opendp_optimal_geo.grid import Grid, to_grid
 from opendp_optimal_geo.look import Clients, People
 from opendp_optimal_geo.maps import CountMap, count_map, find_bayes
 from opendp_optimal_geo.plan import METHODS, Plan, shares
-from opendp_optimal_geo.query import (
-    KernelDensity,
-    Nearest,
-    Points,
-    Query,
-    RangeCount,
-    check_corners,
-    check_map,
-)
+from opendp_optimal_geo.query import KernelDensity, Nearest, Points, Query, RangeCount
 from opendp_optimal_geo.score import Score, SignedDistance
 from opendp_optimal_geo.terms import Terms
-
-__all__ = ["Population"]
-
 
 GRID = 2.0**-4
 ELIMINATION_SHARE = 0.25
@@ -118,16 +107,15 @@ class Population:
         if (ids is None) != (ledger is None):
             raise ValueError("ids and ledger must be given together: people are known by their ids")
         self.allowances: Allowances
-        kept: dict[str, Any]
         if ledger is None:
             self.allowances = Allowances(capacity, self.size)
         else:
-            kept = {"size": self.size, "capacity": capacity, "key": key}
-            self.allowances = Accounts(ledger, name, ids, settings=asdict(self.terms), **kept)
+            settings = asdict(self.terms)
+            self.allowances = Accounts(ledger, name, ids, capacity, self.size, settings, key)
         self._curator: Curator | None = None
         if central_budget is not None:
-            kept = {} if ledger is None else {"ledger": ledger, "name": name}
-            self._curator = Curator(range(self.size), budget=central_budget, **kept)
+            people = range(self.size)
+            self._curator = Curator(people, budget=central_budget, ledger=ledger, name=name)
 
     @classmethod
     def from_lonlat(cls, longitude: Any, latitude: Any, *, crs: str, **options: Any) -> Self:
@@ -152,9 +140,8 @@ class Population:
     def _keep(self, name: str, data: Grid | Clients, dimension: int | None) -> None:
         """Keep data, or clients, under a name."""
         if isinstance(data, np.ndarray):
-            self._components[name], self._dimensions[name] = data, data.shape[1]
-            return
-        if self.privacy == "approx-gp" and self.terms.tight:  # Gaussian noise is believed
+            dimension = data.shape[1]
+        elif self.privacy == "approx-gp" and self.terms.tight:  # Gaussian noise is believed
             require_features("contrib", "honest-but-curious")
         self._dimensions[name] = whole("dimension", dimension)
         self._components[name] = data
@@ -274,12 +261,9 @@ class Population:
         if before is not None:
             before()
         state, rounds, saving = self._take_looks(plan, rule, note=told, progress=progress)
-        last = beta if baseline else (1.0 - ELIMINATION_SHARE) * beta
-        value, bound, missing = query.estimate(plan, state, last, baseline)
-        return Answer(
-            *(value, bound, beta, saving, rounds, missing, state.decided_at),
-            generation=self.allowances.generation,
-        )
+        value, bound, missing = query.estimate(plan, state, beta - deciding, baseline)
+        generation = self.allowances.generation
+        return Answer(value, bound, beta, saving, rounds, missing, state.decided_at, generation)
 
     def _dimension(self, component: str) -> int:
         if component not in self._components:
@@ -346,8 +330,7 @@ class Population:
 
         :param options: ``budget``, ``component`` and ``progress`` of :meth:`ask`
         """
-        released: Floats = self.ask(Points(), **options).value
-        return released
+        return np.asarray(self.ask(Points(), **options).value)
 
     def density_map(
         self,
@@ -409,22 +392,17 @@ class Population:
             alike; it costs nothing (extra "posterior")
         :param component: which data
         """
-        curator, data = self._central(component)
-        side = whole("cells", cells, most=4096)
-        grid, corners = self.grid, check_corners(bounds)
-        return count_map(
-            *(curator, lambda: data.astype(np.float64) * grid, corners, side, budget),
-            posterior=posterior,
-        )
+        curator, points = self._central(component)
+        return count_map(curator, points, bounds, cells, budget, posterior)
 
-    def _central(self, component: str) -> tuple[Curator, Grid]:
-        """What a central query needs: somebody with a budget, and points of the plane."""
+    def _central(self, component: str) -> tuple[Curator, Callable[[], Floats]]:
+        """What a central query needs: somebody with a budget, who finds points of the plane."""
         if self._curator is None:
             raise ValueError("central_budget (None) must be given for central queries")
         data = self._components.get(component)
         if not isinstance(data, np.ndarray) or data.shape[1] != 2:
             raise ValueError(f"component ({component!r}) must hold points of the plane")
-        return self._curator, data
+        return self._curator, lambda: data.astype(np.float64) * self.grid
 
     def threshold(
         self, region: Any, fraction: float, *, component: str = "data", **options: Any
@@ -440,8 +418,6 @@ class Population:
         :param options: ``budget``, ``method``, ``looks``, ``beta`` and ``baseline`` of
             :meth:`Curator.threshold`
         """
-        curator, data = self._central(component)
-        score, grid = SignedDistance(region), self.grid
-        return curator._decide(
-            lambda: score(data.astype(np.float64) * grid) < 0.0, fraction, **options
-        )
+        curator, points = self._central(component)
+        score = SignedDistance(region)
+        return curator._decide(lambda: score(points()) < 0.0, fraction, **options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -58,10 +57,7 @@ def project_anywhere(longitude: float, latitude: float, crs: str) -> Floats:
     >>> project_anywhere(15.0, 0.0, "EPSG:32618").tolist()
     [0.0, 0.0]
     """
-    x, y = (
-        min(max(0.0 if math.isnan(value) else value, -limit), limit)
-        for value, limit in ((longitude, 180.0), (latitude, 85.0))
-    )
+    x, y = np.clip(np.nan_to_num([longitude, latitude]), (-180.0, -85.0), (180.0, 85.0)).tolist()
     place = np.array(_transformer(crs).transform(x, y), np.float64)
     if not np.isfinite(place).all():
         return np.zeros(2)

@@ -15,9 +15,6 @@ from opendp.mod import Domain, Measurement, Metric
 from opendp_optimal.budget import Filter, GpFilter, check_filter, priced
 from opendp_optimal.extend import positive
 
-__all__ = ["LocalProtocol", "Reply", "Status"]
-
-
 Space = tuple[Domain, Metric]
 """Input domain and input metric."""
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from opendp_optimal.extend import Floats, point, positive, whole
-from opendp_optimal_geo import answer
-from opendp_optimal_geo.answer import Estimate
+from opendp_optimal_geo.allowances import Users
 from opendp_optimal_geo.elimination import KeepAll, Rule, Smallest, State, Threshold
 from opendp_optimal_geo.plan import Plan
-from opendp_optimal_geo.region import LARGEST, check_region
+from opendp_optimal_geo.radius import deviation
+from opendp_optimal_geo.region import check_region, threshold_shifts
 from opendp_optimal_geo.score import DistanceTo, Score, SignedDistance
 
-__all__ = ["KernelDensity", "Nearest", "Points", "Query", "RangeCount"]
+FAR = 6.0
+"""Bandwidths beyond which a point counts as far from a kernel's centre."""
+Estimate = tuple[Any, float, int]
+"""The value of an answer, its error bound, and how many gave no answer at all."""
 
 
 class Query(Protocol):
@@ -56,8 +59,17 @@ class RangeCount:
         return Threshold(0.0, 0.0, beta)
 
     def estimate(self, plan: Plan, state: State, beta: float, baseline: bool) -> Estimate:
-        """Count."""
-        return answer.count(plan, state, beta, shift=self.shift)
+        """Count (PM_0 and PM_1 count estimates below the threshold)."""
+        left = _rest(plan, state, beta)
+        cut = np.zeros(len(left.users))
+        if self.shift and not plan.columns:
+            scales = np.broadcast_to(deviation(plan, left.users, left.weights), cut.shape)
+            cut = threshold_shifts(self.region, scales)
+        inside = left.score < cut
+        # Whoever the interval does not settle may have been counted wrongly.
+        doubtful = np.where(inside, left.score + left.width >= 0.0, left.score - left.width < 0.0)
+        value = state.found + int(inside.sum())
+        return value, int(doubtful.sum()) + left.missing, left.missing
 
 
 @dataclass(frozen=True)
@@ -82,11 +94,23 @@ class KernelDensity:
 
     def rule(self, beta: float) -> Rule:
         """Decide whoever is too far away to matter."""
-        return Threshold(-math.inf, answer.FAR * self.bandwidth, beta)
+        return Threshold(-math.inf, FAR * self.bandwidth, beta)
 
     def estimate(self, plan: Plan, state: State, beta: float, baseline: bool) -> Estimate:
-        """Add up the kernels."""
-        return answer.kernel_density(plan, state, beta, self.bandwidth)
+        """Add up the kernels; users were eliminated on their distance to the point."""
+        left = _rest(plan, state, beta)
+        kernel = self._kernel(left.score)
+        far = state.eliminated * math.exp(-(FAR**2) / 2.0)
+        near = float(kernel.sum())
+        value = (near + (far if far <= near else 0.0)) / plan.size
+        highest = self._kernel(np.maximum(0.0, left.score - left.width))
+        lowest = self._kernel(left.score + left.width)
+        error = float(np.maximum(highest - kernel, kernel - lowest).sum()) + far + left.missing
+        return value, error / plan.size, left.missing
+
+    def _kernel(self, distance: Floats) -> Floats:
+        with np.errstate(over="ignore"):  # far beyond the kernel it is 0
+            return np.exp(-0.5 * (distance / self.bandwidth) ** 2)
 
 
 @dataclass(frozen=True)
@@ -116,8 +140,14 @@ class Nearest:
         return Smallest(self.k, beta)
 
     def estimate(self, plan: Plan, state: State, beta: float, baseline: bool) -> Estimate:
-        """Rank."""
-        return answer.nearest(plan, state, beta, self.k, eliminated=not baseline)
+        """Rank: the value is in the order of the estimates."""
+        left = _rest(plan, state, beta)
+        order = np.argsort(left.score, kind="stable")[: self.k]
+        # Lemmas 6.4 to 6.7: twice the largest width. When only k are left they are the nearest.
+        alone = not baseline and len(left.users) <= self.k
+        bound = 0.0 if alone else 2.0 * float(left.width.max(initial=0.0))
+        value = tuple(left.users[order].tolist())
+        return value, math.inf if left.missing else bound, left.missing
 
 
 @dataclass(frozen=True)
@@ -137,24 +167,47 @@ class Points:
 
     def estimate(self, plan: Plan, state: State, beta: float, baseline: bool) -> Estimate:
         """Return the points."""
-        return answer.points(plan, state, beta)
+        value = np.full((plan.size, plan.columns), np.nan)
+        widest, left = 0.0, state.open
+        for block in state.blocks:
+            known = block.answered()
+            value[known.users] = known.averages()
+            _, width = known.estimate(plan, state.looks - 1, beta / max(1, left))
+            widest = max(widest, float(width.max(initial=0.0)))
+        return value, widest, int(np.isnan(value[:, 0]).sum())
 
 
-def check_corners(bounds: Any) -> Floats:
-    """Return the corners of a map: west, south, east, north."""
-    corners = point("bounds", bounds, 4)
-    if corners[0] >= corners[2] or corners[1] >= corners[3]:
-        raise ValueError(f"bounds ({bounds!r}) must be (west, south, east, north)")
-    sides = corners[2:] / 2.0 - corners[:2] / 2.0
-    if np.abs(corners).max() > LARGEST or sides.min() < 2.0**-100:
-        raise ValueError(f"bounds ({bounds!r}) must be within 2^100, and 2^-99 apart")
-    return corners
+class _Rest(NamedTuple):
+    """Users who were never decided but have answered.
+
+    :param users: indices
+    :param score: estimates
+    :param width: what these may be off by
+    :param weights: of the averages
+    :param missing: users who gave no answer at all
+    """
+
+    users: Users
+    score: Floats
+    width: Floats
+    weights: Floats
+    missing: int
 
 
-def check_map(bounds: Any, cells: Any, bandwidth: Any) -> tuple[Floats, int, float]:
-    """Return what a map of densities is drawn on: its corners, cells along a side, bandwidth."""
-    corners = check_corners(bounds)
-    width = positive("bandwidth", bandwidth)
-    if width > (widest := float((corners[2:] - corners[:2]).max())):
-        raise ValueError(f"bandwidth ({bandwidth!r}) must be at most the map, {widest:g}")
-    return corners, whole("cells", cells, most=4096), width
+def _rest(plan: Plan, state: State, beta: float) -> _Rest:
+    """Return the final estimates.
+
+    :param plan: of the query
+    :param state: after the last look
+    :param beta: failure probability of all of them together
+    """
+    blocks = [block.answered() for block in state.blocks]
+    left = sum(map(len, blocks))
+    score, width, weights = np.empty(left), np.empty(left), np.empty(left)
+    users, end = np.empty(left, np.intp), 0
+    for block in blocks:
+        here = slice(end, end := end + len(block))
+        score[here], width[here] = block.estimate(plan, state.looks - 1, beta / max(1, left))
+        users[here], weights[here] = block.users, block.weights
+    missing = plan.size - state.found - state.eliminated - left
+    return _Rest(users, score, width, weights, missing)

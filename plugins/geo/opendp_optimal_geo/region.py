@@ -41,31 +41,29 @@ def rectangle(centre: Any, width: float, height: float, *, angle: float = 0.0) -
     return Polygon(corners @ np.array([(cos, sin), (-sin, cos)]) + middle)
 
 
-def check_region(region: Any, *, name: str = "region") -> BaseGeometry:
+def check_region(region: Any) -> BaseGeometry:
     """Return a region that can be queried: a valid, bounded, not empty polygon or several.
 
     :param region: a shapely Polygon or MultiPolygon, holes allowed
-    :param name: what the argument is called
     """
     if not isinstance(region, (Polygon, MultiPolygon)):
-        raise ValueError(f"{name} ({region!r}) must be a shapely Polygon or MultiPolygon")
+        raise ValueError(f"region ({region!r}) must be a shapely Polygon or MultiPolygon")
     if region.is_empty:
-        raise ValueError(f"{name} ({region.wkt}) must not be empty")
+        raise ValueError(f"region ({region.wkt}) must not be empty")
     if not np.isfinite(shapely.get_coordinates(region)).all():
-        raise ValueError(f"{name} must have finite coordinates")
+        raise ValueError("region must have finite coordinates")
     if (extent := float(np.abs(region.bounds).max())) > LARGEST:
-        raise ValueError(f"{name} (coordinates up to {extent:g}) must be within {LARGEST:g}")
+        raise ValueError(f"region (coordinates up to {extent:g}) must be within {LARGEST:g}")
     with np.errstate(all="ignore"):
-        valid, area = region.is_valid, region.area
-        reason = "" if valid else shapely.is_valid_reason(region)
-    if not valid:
-        raise ValueError(f"{name} must be valid: {reason}")
+        if not region.is_valid:
+            raise ValueError(f"region must be valid: {shapely.is_valid_reason(region)}")
+        area = region.area
     if not 0.0 < area < math.inf:
-        raise ValueError(f"{name} (area {area}) must have a positive, finite area")
+        raise ValueError(f"region (area {area}) must have a positive, finite area")
     return region
 
 
-def settle(region: BaseGeometry, *, name: str = "region") -> BaseGeometry:
+def settle(region: BaseGeometry) -> BaseGeometry:
     """Return a region with its corners on a lattice; repeated corners are left out.
 
     The lattice has 2^-40 of the largest coordinate, and 2^-60 at least. On it the length of an edge
@@ -73,7 +71,6 @@ def settle(region: BaseGeometry, *, name: str = "region") -> BaseGeometry:
     computed about any point is as exact as floats can be.
 
     :param region: a checked region
-    :param name: what the argument is called
     """
     extent = float(np.abs(region.bounds).max())
     step = 2.0 ** max(math.frexp(extent)[1] - LATTICE_BITS, SMALLEST_STEP)
@@ -84,7 +81,7 @@ def settle(region: BaseGeometry, *, name: str = "region") -> BaseGeometry:
             parts.append(Polygon(shell, [hole for hole in holes if hole is not None]))
     settled = MultiPolygon(parts) if len(parts) > 1 else Polygon(*parts)
     if not settled.area > 0.0:
-        raise ValueError(f"{name} (area {region.area:g}) must be wider than {step:g}")
+        raise ValueError(f"region (area {region.area:g}) must be wider than {step:g}")
     return settled
 
 

@@ -23,8 +23,6 @@ QUERIES: dict[str, Callable[..., Query]] = {
     "nearest": Nearest,
 }
 
-__all__ = ["Schedule", "even_rule", "saving_rule", "spread_rule"]
-
 
 def saving_rule(
     query: int, queries: int, remaining: Floats, budget: Any, start: float = 0.75
@@ -106,9 +104,8 @@ class Schedule:
         if not isinstance(self.name, str) or not 0 < len(self.name) <= 100:
             raise ValueError(f"name ({self.name!r}) must be a text of 1 to 100 letters")
         self._called = getattr(self.rule, "__name__", type(self.rule).__name__)
-        self._own = Course(self.queries, self._called).entered(
-            WHOLE - self.population.allowances.paid
-        )
+        left = WHOLE - self.population.allowances.paid
+        self._own = Course(self.queries, self._called).entered(left)
         self._course()
 
     @property

@@ -43,8 +43,7 @@ def score_error(dimension: int) -> float:
 
 def _within(points: Any) -> Floats:
     """Return points as floats whose squares are finite; NaN stays what it is."""
-    limited: Floats = np.clip(np.asarray(points, np.float64), -LARGEST, LARGEST)
-    return limited
+    return np.clip(np.asarray(points, np.float64), -LARGEST, LARGEST)
 
 
 @dataclass(frozen=True)
@@ -61,15 +60,13 @@ class SignedDistance:
 
     region: BaseGeometry
 
+    dimension = 2
+    """Length of the points."""
+
     def __post_init__(self) -> None:
         """Check the region, also as it is once its corners are on their lattice."""
         check_region(self.region)
         self._shape  # noqa: B018 (raises for a region that vanishes)
-
-    @property
-    def dimension(self) -> int:
-        """Length of the points."""
-        return 2
 
     @property
     def extent(self) -> float:
@@ -83,11 +80,10 @@ class SignedDistance:
             return _box_distance(points, *self._frame)
         x, y = points[:, 0], points[:, 1]
         inside = shapely.contains_xy(self._shape, x, y)
-        distance = (
-            self._edge_distance(x, y)
-            if self._edges is not None
-            else shapely.distance(self._boundary, shapely.points(x, y))
-        )
+        if self._edges is not None:
+            distance = _edge_distance(self._edges, x, y)
+        else:
+            distance = shapely.distance(self._boundary, shapely.points(x, y))
         return np.where(inside, -distance, distance)
 
     @cached_property
@@ -108,24 +104,22 @@ class SignedDistance:
 
     @cached_property
     def _edges(self) -> Floats | None:
-        edges = []
-        for ring in shapely.get_rings(shapely.get_parts(self._shape)):
-            corners = shapely.get_coordinates(ring)
-            edges.extend(np.hstack([corners[:-1], corners[1:]]).tolist())
-        return np.array(edges) if len(edges) <= FEW_EDGES else None
+        rings = shapely.get_rings(shapely.get_parts(self._shape))
+        corners = map(shapely.get_coordinates, rings)
+        edges = np.vstack([np.hstack([ring[:-1], ring[1:]]) for ring in corners])
+        return edges if len(edges) <= FEW_EDGES else None
 
-    def _edge_distance(self, x: Floats, y: Floats) -> Floats:
-        assert self._edges is not None
-        nearest = np.full(len(x), np.inf)
-        for ax, ay, bx, by in self._edges.tolist():
-            dx, dy = bx - ax, by - ay
-            px, py = x - ax, y - ay
-            along = np.clip((px * dx + py * dy) / (dx * dx + dy * dy), 0.0, 1.0)
-            px -= along * dx
-            py -= along * dy
-            np.minimum(nearest, px * px + py * py, out=nearest)
-        distance: Floats = np.sqrt(nearest)
-        return distance
+
+def _edge_distance(edges: Floats, x: Floats, y: Floats) -> Floats:
+    nearest = np.full(len(x), np.inf)
+    for ax, ay, bx, by in edges.tolist():
+        dx, dy = bx - ax, by - ay
+        px, py = x - ax, y - ay
+        along = np.clip((px * dx + py * dy) / (dx * dx + dy * dy), 0.0, 1.0)
+        px -= along * dx
+        py -= along * dy
+        np.minimum(nearest, px * px + py * py, out=nearest)
+    return np.asarray(np.sqrt(nearest))
 
 
 def _box_distance(points: Floats, centre: Floats, half: Floats, axes: Floats) -> Floats:
@@ -135,8 +129,7 @@ def _box_distance(points: Floats, centre: Floats, half: Floats, axes: Floats) ->
     inside = np.minimum(np.maximum(across, up), 0.0)
     np.maximum(across, 0.0, out=across)
     np.maximum(up, 0.0, out=up)
-    distance: Floats = np.sqrt(across * across + up * up) + inside
-    return distance
+    return np.asarray(np.sqrt(across * across + up * up) + inside)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from opendp_optimal.budget import ApproxGpFilter, CgpFilter, Filter, GaussianFilter, GpFilter
+from opendp_optimal.budget import ApproxGpFilter, GaussianFilter
 from opendp_optimal.extend import choice, moderate, power_of_two, share
 
 PRIVACY = ("cgp", "gp", "approx-gp")
@@ -53,10 +53,7 @@ class Terms:
     @property
     def capacity(self) -> Fraction:
         """What each user may spend in all, in the unit of prices, exactly."""
-        kept: Filter
-        if self.privacy == "approx-gp":
-            kind = GaussianFilter if self.tight else ApproxGpFilter
-            kept = kind(self.budget, delta=self.delta, reach=self.reach)
-        else:
-            kept = GpFilter(self.budget) if self.privacy == "gp" else CgpFilter(self.budget)
-        return kept.capacity
+        if self.privacy != "approx-gp":
+            return Fraction(self.budget)
+        kind = GaussianFilter if self.tight else ApproxGpFilter
+        return kind(self.budget, delta=self.delta, reach=self.reach).capacity

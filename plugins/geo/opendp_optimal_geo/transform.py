@@ -14,16 +14,6 @@ from opendp_optimal.extend import Floats, float_up, make_transformation, space_o
 from opendp_optimal_geo.projection import FARTHEST, project_anywhere
 from opendp_optimal_geo.score import DistanceTo, Score, SignedDistance, score_error
 
-__all__ = [
-    "make_distance_to_point",
-    "make_projection",
-    "make_signed_distance",
-    "projected_distance",
-    "then_distance_to_point",
-    "then_projection",
-    "then_signed_distance",
-]
-
 
 def make_signed_distance(input_domain: Domain, input_metric: Metric, region: Any) -> Transformation:
     """Return the signed distance to a region's boundary, negative inside: stability 1.
@@ -80,14 +70,11 @@ def _make_score(input_domain: Domain, input_metric: Metric, score: Score) -> Tra
     def function(data: Any) -> float:
         return float(score(_row(data, size, FARTHEST))[0])
 
-    return make_transformation(
-        input_domain,
-        input_metric,
-        atom_domain(T=float, nan=False),
-        absolute_distance(T=float),
-        function,
-        lambda d_in: float_up(Fraction(d_in) + slack),
-    )
+    def stability(d_in: Any) -> float:
+        return float_up(Fraction(d_in) + slack)
+
+    line = atom_domain(T=float, nan=False), absolute_distance(T=float)
+    return make_transformation(input_domain, input_metric, *line, function, stability)
 
 
 def projected_distance(crs: str) -> Metric:
@@ -98,8 +85,7 @@ def projected_distance(crs: str) -> Metric:
 
     :param crs: projected coordinate system in metres
     """
-    metric: Metric = user_distance(f"ProjectedDistance({crs})")
-    return metric
+    return user_distance(f"ProjectedDistance({crs})")
 
 
 def make_projection(input_domain: Domain, input_metric: Metric, crs: str) -> Transformation:
@@ -137,10 +123,8 @@ def make_projection(input_domain: Domain, input_metric: Metric, crs: str) -> Tra
 
 
 def _row(data: Any, size: int, limit: float) -> Floats:
-    x = np.nan_to_num(np.asarray(data, np.float64).ravel(), nan=0.0)
-    x = np.resize(x, size) if len(x) else np.zeros(size)
-    row: Floats = np.clip(x, -limit, limit)[None, :]
-    return row
+    x = np.resize(np.nan_to_num(np.asarray(data, np.float64)), size)
+    return np.clip(x, -limit, limit)[None, :]
 
 
 then_signed_distance = to_then(make_signed_distance)

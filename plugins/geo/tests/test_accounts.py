@@ -262,6 +262,8 @@ def test_a_curator_spends_everything_and_no_more(ledger):
         assert answer.value in (True, False)
     curator.threshold(lambda x: x < 50, 0.5, budget=curator.remaining, looks=("even", 7))
     assert curator.remaining <= curator.filter.capacity
+    assert f"total={float(curator.filter.total):.6g})" in repr(curator)
+    assert curator.filter.total > 0
     ledger.create("other", epsilon=1.0)
     with pytest.raises(ValueError, match="made with"):
         Curator(range(100), budget=1.0, ledger=ledger, name="other")

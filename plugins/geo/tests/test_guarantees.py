@@ -58,7 +58,7 @@ def wrong_decision(rng, method, privacy):
     budget = 1e-3 if privacy == "cgp" else 0.1
     people = Population(points, budget=budget, privacy=privacy)
     plan = people._plan(SignedDistance(SQUARE), budget, method, ("doubling", 6), False, "data")
-    state = people._take_looks(plan, Threshold(0.0, 0.0, BETA)).state
+    state, _, _ = people._take_looks(plan, Threshold(0.0, 0.0, BETA))
     inside = np.abs(points).max(axis=1) < 500.0
     return bool(((state.decided_at > 0) & (state.inside != inside)).any())
 
@@ -73,7 +73,7 @@ def test_lemma_5_3(method):
         points = rng.normal(0.0, 60.0, (40, 2))
         people = Population(points, budget=1e-3)
         plan = people._plan(DistanceTo((0.0, 0.0)), 1e-3, method, ("doubling", 6), False, "data")
-        state = people._take_looks(plan, Smallest(5, BETA)).state
+        state, _, _ = people._take_looks(plan, Smallest(5, BETA))
         best = np.argsort(np.hypot(*points.T))[:5]
         failures += bool((state.decided_at[best] > 0).any())
     assert not too_many(failures, RUNS, BETA)

@@ -234,8 +234,8 @@ def test_queries_in_threads_cannot_spend_a_budget_twice():
     score = geo.SignedDistance(SQUARE)
     ready = [people._plan(score, 0.75, "point", ("even", 1), True, "data") for _ in range(2)]
     looked = [people._take_looks(plan, KeepAll()) for plan in ready]
-    assert [each.rounds[0].asked for each in looked] == [5, 0]
-    answered = [len(block.answered()) for each in looked for block in each.state.blocks]
+    assert [rounds[0].asked for _, rounds, _ in looked] == [5, 0]
+    answered = [len(block.answered()) for state, _, _ in looked for block in state.blocks]
     assert answered == [5, 0]
     assert (people.spent <= 1.0).all()
 
@@ -351,8 +351,8 @@ def test_what_is_shown_is_not_what_is_secret():
     points = np.array([[1234.5, 6789.25], [4321.0, 9876.0]])
     people = Population(points, budget=1.0, central_budget=1.0)
     plan = people._plan(geo.SignedDistance(SQUARE), 0.5, "point", ("even", 2), False, "data")
-    looked = people._take_looks(plan, KeepAll())
-    shown = [people, Curator(points, budget=1.0), plan, plan.looks, looked.rounds]
+    _, rounds, _ = people._take_looks(plan, KeepAll())
+    shown = [people, Curator(points, budget=1.0), plan, plan.looks, rounds]
     shown.append(geo.Schedule(people, 2))
     plane = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l2_distance(T=float)
     shown.append(LocalProtocol(CgpFilter(1.0), {"home": [1234.5, 6789.25]}, space=plane))
