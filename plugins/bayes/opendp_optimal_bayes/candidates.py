@@ -8,8 +8,6 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from opendp_optimal.extend import (
     Bound,
     Candidate,
@@ -22,7 +20,7 @@ from opendp_optimal.extend import (
 )
 from opendp_optimal_bayes.grid import MOST_PARTS, Law
 from opendp_optimal_bayes.measure import make_bounded_geometric, make_bounded_laplace
-from opendp_optimal_bayes.remapping import clamp, decision_rule, prior_weights, remap
+from opendp_optimal_bayes.remapping import clamp, decision_rule, remap
 
 MARGIN = 1e-9
 """By what part a bound is stated below what was computed: far above the errors of floats there."""
@@ -48,13 +46,11 @@ def within_bounds(request: Request) -> Iterator[Proposal]:
 
 
 def _pair(request: Request, added: Candidate, noise: Noise) -> Iterator[Proposal]:
-    assert request.bounds is not None
-    low, high = request.bounds
-    law = Law(Fraction(low), Fraction(high), request.integer, _law(noise, request.integer))
+    first, last = request.ends
+    law = Law(Fraction(first), Fraction(last), request.integer, _law(noise, request.integer))
     if not law.fine:
         return  # the noise is so small that the bounds do not matter
     rule = decision_rule(law, request.prior, request.loss)
-    first, last = request.ends
     ends = f"{first!r}, {last!r}"
     loss = request.loss.spelling
     name = f"clamped {noise.kind}"
@@ -69,20 +65,15 @@ def _pair(request: Request, added: Candidate, noise: Noise) -> Iterator[Proposal
         )
         bounded: Any = make_bounded_geometric if request.integer else make_bounded_laplace
         make: Any = partial(bounded, lo=first, hi=last, epsilon=per_unit)
-        clamped, make_clamped, bounds, limits = made, make, "", None
+        clamped, kept, bounds, limits = made, make, "", None
     else:
         made, make, limits = added.constructor, added.make, (first, last)
         clamped, bounds = f"{made} >> opendp_optimal_bayes.clamp({ends})", f", bounds=({ends})"
-        make_clamped = _followed(make, lambda: clamp(first, last))
-    least = geometric_optimum(request) if _optimal(request, noise) else 0.0
-    yield replace(
-        added,
-        name=name,
-        loss=max(rule.before, least),
-        make=make_clamped,
-        constructor=clamped,
-        noise=None,
-    )
+        kept = _followed(make, lambda: clamp(first, last))
+    optimal = _optimal(request, noise)
+    least = geometric_optimum(request, law) if optimal else 0.0
+    added = replace(added, noise=None)
+    yield replace(added, name=name, loss=max(rule.before, least), make=kept, constructor=clamped)
     yield replace(
         added,
         name=f"{name} + remap",
@@ -90,14 +81,13 @@ def _pair(request: Request, added: Candidate, noise: Noise) -> Iterator[Proposal
         make=_followed(make, lambda: remap(request.prior, request.loss, bounds=limits)),
         constructor=f"{made} >> opendp_optimal_bayes.remap({prior}, {loss}{bounds})",
         note="post-processed for the prior and the loss",
-        noise=None,
     )
-    if _optimal(request, noise):
+    if optimal:
         note = "every mechanism within the bounds, by a theorem (Ghosh, Roughgarden, Sundararajan)"
         yield Bound(value=least * (1 - MARGIN), additive=False, note=note)
 
 
-def geometric_optimum(request: Request) -> float:
+def geometric_optimum(request: Request, law: Law) -> float:
     """The expected loss of geometric noise with the best remap, to a part in 10^10.
 
     All numbers are positive and none is a difference: every product and sum of at most
@@ -105,13 +95,10 @@ def geometric_optimum(request: Request) -> float:
     is too small for a float counts as 0, which is below.
 
     :param request: integers within bounds at sensitivity 1, pure privacy, loss l1 or l2
+    :param law: of any noise within these bounds
     """
-    assert request.bounds is not None
-    low, high = request.bounds
-    law = Law(Fraction(low), Fraction(high), True, known.Geometric(request.epsilon))
-    costs = request.loss.values(np.abs(np.subtract.outer(law.steps, law.steps)))
-    joint = prior_weights(law, request.prior)[:, None] * law.matrix
-    return float((costs @ joint).min(axis=0).sum())
+    exact = replace(law, noise=known.Geometric(request.epsilon))
+    return decision_rule(exact, request.prior, request.loss).after
 
 
 def _optimal(request: Request, noise: Noise) -> bool:
@@ -128,13 +115,11 @@ def _optimal(request: Request, noise: Noise) -> bool:
 
 
 def _law(noise: Noise, integer: bool) -> known.Law:
+    if noise.table is not None:
+        return noise.table.law(noise.scale)
     if noise.kind == "laplace":
         return (known.Geometric if integer else known.Laplace)(1.0 / noise.scale)
-    if noise.kind == "gaussian":
-        return (known.DiscreteGaussian if integer else known.Gaussian)(noise.scale)
-    table = noise.table
-    assert table is not None
-    return table.law(noise.scale)
+    return (known.DiscreteGaussian if integer else known.Gaussian)(noise.scale)
 
 
 def _followed(make: Callable[..., Any], step: Callable[[], Any]) -> Callable[..., Any]:

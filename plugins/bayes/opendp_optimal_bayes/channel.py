@@ -7,14 +7,15 @@ Rows are true answers, columns observations. Entries are exact fractions; losses
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from operator import mul
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from opendp_optimal.extend import (
     Floats,
@@ -26,7 +27,6 @@ from opendp_optimal.extend import (
     log_up,
     matrix,
 )
-from opendp_optimal_bayes.numbers import floats, in_units, scaled
 
 Row = tuple[Fraction, ...]
 
@@ -74,8 +74,7 @@ class Hyper:
 
         :param loss: loss[w][x] of acting as w when the answer is x
         """
-        pairs = zip(self.chances, self.posteriors, strict=True)
-        return _least_cost(loss, [tuple(p * v for v in q) for p, q in pairs])
+        return _least_cost(loss, np.array(self.posteriors).T * np.array(self.chances))
 
 
 @dataclass(frozen=True, init=False)
@@ -96,9 +95,7 @@ class Channel:
 
     def __init__(self, rows: Any) -> None:
         """Check that every row is a distribution."""
-        given = rows
-        if isinstance(given, np.ndarray):
-            given = given.tolist()
+        given = rows.tolist() if isinstance(rows, np.ndarray) else rows
         if isinstance(given, str) or not hasattr(given, "__iter__"):
             raise ValueError("rows must be a matrix: one distribution for each answer")
         table = [list(r) if hasattr(r, "__iter__") else r for r in given]
@@ -125,7 +122,7 @@ class Channel:
     @cached_property
     def matrix(self) -> Floats:
         """The nearest floats."""
-        return frozen_array(floats(self.rows))
+        return frozen_array(np.array(self.rows, dtype=np.float64))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """The nearest floats, for numpy.
@@ -179,7 +176,7 @@ class Channel:
         :param loss: loss[w][x] of acting as w when the answer is x
         """
         costs, unit = self._costs(prior, loss)
-        return in_units("loss", float(costs.min(axis=0).sum()), unit)
+        return _expected(float(costs.min(axis=0).sum()), unit)
 
     def exact_loss(self, prior: Any, loss: Any) -> Fraction:
         """The expected loss of a rational consumer, exactly.
@@ -187,7 +184,7 @@ class Channel:
         :param prior: chances of the answers
         :param loss: loss[w][x] of acting as w when the answer is x
         """
-        return _least_cost(loss, list(zip(*self.joint(prior), strict=True)))
+        return _least_cost(loss, np.array(self.joint(prior)))
 
     def decisions(self, prior: Any, loss: Any) -> tuple[int, ...]:
         """The best action after each observation; of equally good ones, the first.
@@ -204,14 +201,18 @@ class Channel:
         :param prior: chances of the answers
         :param loss: loss[y][x], with an action for each observation
         """
-        table, unit = scaled(matrix("loss", loss, self.outputs, self.inputs))
-        weights = _floats_of(prior, self.inputs)
-        return in_units("loss", float((weights[:, None] * self.matrix * table.T).sum()), unit)
+        table, unit = _scaled(matrix("loss", loss, self.outputs, self.inputs))
+        return _expected(float((self._joint_floats(prior) * table.T).sum()), unit)
 
     def _costs(self, prior: Any, loss: Any) -> tuple[Floats, Fraction]:
         """What each action costs after each observation, in units."""
-        table, unit = scaled(matrix("loss", loss, None, self.inputs))
-        return np.asarray(table @ (_floats_of(prior, self.inputs)[:, None] * self.matrix)), unit
+        table, unit = _scaled(matrix("loss", loss, None, self.inputs))
+        return np.asarray(table @ self._joint_floats(prior)), unit
+
+    def _joint_floats(self, prior: Any) -> Floats:
+        """The joint chances in floats."""
+        weights = np.array(chances("prior", prior, self.inputs), dtype=np.float64)
+        return np.asarray(weights[:, None] * self.matrix)
 
     def then(self, processing: Channel) -> Channel:
         """This channel followed by post-processing; also written ``channel >> processing``.
@@ -225,13 +226,7 @@ class Channel:
                 f"processing (with {processing.inputs} rows) must have {self.outputs} rows, one "
                 "for each observation"
             )
-        columns = list(zip(*processing.rows, strict=True))
-        return Channel(
-            tuple(
-                tuple(sum(map(mul, row, column), Fraction(0)) for column in columns)
-                for row in self.rows
-            )
-        )
+        return Channel(np.array(self.rows) @ np.array(processing.rows))
 
     __rshift__ = then
 
@@ -273,8 +268,7 @@ class Channel:
     @cached_property
     def _between(self) -> tuple[Floats, Floats]:
         """Floats that are not above, and not below, every entry."""
-        near = floats(self.rows)
-        return np.maximum(np.nextafter(near, -1.0), 0.0), np.nextafter(near, 2.0)
+        return np.maximum(np.nextafter(self.matrix, -1.0), 0.0), np.nextafter(self.matrix, 2.0)
 
     def _largest_ratio(self, x: int, z: int) -> Fraction | None:
         """The largest of rows[x][y] / rows[z][y], exactly; None where it is infinite."""
@@ -290,12 +284,36 @@ class Channel:
         return max(here[y] / there[y] for y in near)
 
 
-def _floats_of(prior: Any, size: int) -> Floats:
-    return np.array([float(p) for p in chances("prior", prior, size)])
+def _least_cost(loss: Any, joint: NDArray[np.object_]) -> Fraction:
+    """The cost of the best action for each column of chances, added up exactly."""
+    costs = np.array(matrix("loss", loss, None, len(joint))) @ joint
+    return Fraction(costs.min(axis=0).sum())
 
 
-def _least_cost(loss: Any, columns: list[Row]) -> Fraction:
-    """The cost of the best action for each column of chances, added up."""
-    table = matrix("loss", loss, None, len(columns[0]))
-    least = (min(sum(map(mul, row, c), Fraction(0)) for row in table) for c in columns)
-    return sum(least, Fraction(0))
+def _scaled(values: Sequence[Sequence[Fraction]]) -> tuple[Floats, Fraction]:
+    """Return the nearest floats of a table of fractions in units of its largest entry, and these.
+
+    Whatever the size of the numbers, none overflows, and not all vanish.
+
+    :param values: rows of fractions, not empty
+
+    >>> table, unit = _scaled([[Fraction(10**400), Fraction(1)]])
+    >>> table.tolist() == [[1.0, 0.0]], unit == 10**400
+    (True, True)
+    """
+    unit = max(abs(v) for row in values for v in row) or Fraction(1)
+    if 2**-500 < unit < 2**500:
+        unit = Fraction(1)
+    return np.array([[v / unit for v in row] for row in values], dtype=np.float64), unit
+
+
+def _expected(units: float, unit: Fraction) -> float:
+    """Return an expected loss as a float, or raise where it is too large for one.
+
+    :param units: how many units it is
+    :param unit: the unit
+    """
+    exact = Fraction(units) * unit
+    if abs(exact) > sys.float_info.max:
+        raise ValueError("loss is too large: its expectation is beyond floats")
+    return float(exact)

@@ -55,10 +55,7 @@ def refine_command(n: int, t: int, decay: str, as_json: bool) -> int:
 
     And that the converse is false: a loss that tells them apart. Exits with 1 otherwise.
     """
-    from opendp_optimal_bayes.constructions import (
-        pixelated_laplace_channel,
-        step_geometric_channel,
-    )
+    from opendp_optimal_bayes.constructions import pixelated_laplace_channel, step_geometric_channel
     from opendp_optimal_bayes.refinement import refines
 
     exact = _fraction(decay)

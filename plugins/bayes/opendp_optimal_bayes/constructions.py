@@ -12,6 +12,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from opendp_optimal.extend import chances, fraction, positive, whole
 from opendp_optimal_bayes.channel import Channel
 
@@ -38,14 +41,11 @@ def geometric_channel(n: int, *, epsilon: Any = None, decay: Any = None) -> Chan
     powers = _powers(a, n)
     if isinstance(powers[1], float):
         a = powers[1]
-    centre = (1 - a) / (1 + a)
-    rows = []
-    for x in range(n + 1):
-        row = [centre * powers[abs(y - x)] for y in range(n + 1)]
-        row[0] = powers[x] / (1 + a)
-        row[n] = powers[n - x] / (1 + a)
-        rows.append(tuple(row))
-    return Channel(tuple(rows))
+    places = np.arange(n + 1)
+    rows = (1 - a) / (1 + a) * powers[abs(places - places[:, None])]
+    rows[:, 0] = powers / (1 + a)
+    rows[:, n] = rows[::-1, 0]
+    return Channel(rows)
 
 
 def step_geometric_channel(n: int, *, epsilon: Any = None, decay: Any = None) -> Channel:
@@ -64,7 +64,7 @@ def step_geometric_channel(n: int, *, epsilon: Any = None, decay: Any = None) ->
     1/20 3/20 4/5
     """
     n = whole("n", n, most=_MOST_STEPS)
-    return geometric_channel(n, decay=_step(epsilon, decay, n))
+    return geometric_channel(n, decay=_decay(epsilon, decay, n))
 
 
 def pixelated_laplace_channel(
@@ -86,24 +86,15 @@ def pixelated_laplace_channel(
     n, t = whole("n", n, most=_MOST_STEPS), whole("t", t, most=_MOST_STEPS)
     if t % n:
         raise ValueError(f"t ({t}) must be a multiple of n ({n})")
-    b = _step(epsilon, decay, t)  # decay across one pixel
-    powers = _powers(b, t)
-    rows = []
-    for x in range(0, t + 1, t // n):
-        inner = [
-            (powers[j - x] - powers[j + 1 - x]) / 2
-            if j >= x
-            else (powers[x - j - 1] - powers[x - j]) / 2
-            for j in range(t)
-        ]
-        left, right = powers[x] / 2, powers[t - x] / 2
-        if ends:
-            rows.append((left, *inner, right))
-        else:
-            inner[0] += left
-            inner[-1] += right
-            rows.append(tuple(inner))
-    return Channel(tuple(rows))
+    b = _decay(epsilon, decay, t)  # decay across one pixel
+    answers, edges = np.arange(0, t + 1, t // n), np.arange(t + 1)
+    beyond = _powers(b, t)[abs(edges - answers[:, None])] / 2  # chance to fall beyond an edge
+    rows = np.hstack([beyond[:, :1], abs(np.diff(beyond)), beyond[:, -1:]])
+    if not ends:
+        rows[:, 1] += rows[:, 0]
+        rows[:, -2] += rows[:, -1]
+        rows = rows[:, 1:-1]
+    return Channel(rows)
 
 
 def laplace_excess_bound(n: int, epsilon: float, lipschitz: float = 1.0) -> float:
@@ -140,32 +131,27 @@ def pixelated_prior(prior: Callable[[float], float], n: int) -> tuple[Fraction, 
     return chances("prior", [*parts, Fraction(0)], n + 1)
 
 
-def _powers(a: Fraction, most: int) -> list[Any]:
+def _powers(a: Fraction, most: int) -> NDArray[Any]:
     """Powers of a decay: exact while their digits are few, else floats, which rows make good."""
     if a.denominator.bit_length() * most <= _MOST_BITS:
-        return [a**k for k in range(most + 1)]
-    return [math.exp(k * math.log(a)) for k in range(most + 1)]
+        return np.array([a**k for k in range(most + 1)])
+    return np.array([math.exp(k * math.log(a)) for k in range(most + 1)])
 
 
-def _decay(epsilon: Any, decay: Any) -> Fraction:
+def _decay(epsilon: Any, decay: Any, steps: int = 1) -> Fraction:
+    """The decay of each of so many steps, from that of all."""
     if (epsilon is None) == (decay is None):
         raise ValueError(f"give one of epsilon ({epsilon!r}) and decay ({decay!r})")
     if decay is None:
-        value = positive("epsilon", epsilon)
-        a = Fraction(math.exp(-value))
+        a = Fraction(math.exp(-positive("epsilon", epsilon) / steps))
         if a in (0, 1):
-            raise ValueError(f"epsilon ({epsilon!r}) must be such that exp(-epsilon) is below 1")
+            each = "-epsilon" if steps == 1 else f"-epsilon / {steps}"
+            raise ValueError(f"epsilon ({epsilon!r}) must be such that exp({each}) is in (0, 1)")
         return a
     a = fraction("decay", decay)
     if not 0 < a < 1:
         raise ValueError(f"decay ({decay!r}) must be in (0, 1): it is exp(-epsilon)")
-    return a
-
-
-def _step(epsilon: Any, decay: Any, steps: int) -> Fraction:
-    if decay is None:
-        return _decay(None if epsilon is None else positive("epsilon", epsilon) / steps, None)
-    return _root(_decay(epsilon, decay), steps)
+    return a if steps == 1 else _root(a, steps)
 
 
 def _root(value: Fraction, degree: int) -> Fraction:
@@ -177,13 +163,14 @@ def _root(value: Fraction, degree: int) -> Fraction:
     >>> _root(Fraction(1, 16), 4)
     Fraction(1, 2)
     """
-    parts = [_whole_root(n, degree) for n in (value.numerator, value.denominator)]
-    if None not in parts:
-        return Fraction(parts[0], parts[1])  # type: ignore[arg-type]
+    exact = Fraction(_whole_root(value.numerator, degree), _whole_root(value.denominator, degree))
+    if exact**degree == value:
+        return exact
     return Fraction(math.exp((math.log(value.numerator) - math.log(value.denominator)) / degree))
 
 
-def _whole_root(n: int, degree: int) -> int | None:
+def _whole_root(n: int, degree: int) -> int:
+    """The largest integer whose power is at most n."""
     low, high = 0, 1 << (n.bit_length() // degree + 1)
     while low < high:
         middle = (low + high + 1) // 2
@@ -191,4 +178,4 @@ def _whole_root(n: int, degree: int) -> int | None:
             low = middle
         else:
             high = middle - 1
-    return low if low**degree == n else None
+    return low

@@ -79,8 +79,7 @@ class Law:
     @cached_property
     def extra(self) -> int:
         """Observations beyond each end, integers or parts; those further out count as the last."""
-        unit = 1.0 if self.integer else float(self.hi - self.lo) / self.parts
-        return min(MOST_PARTS, math.ceil(self.noise.margin / unit))
+        return min(MOST_PARTS, math.ceil(self.noise.margin / self._unit))
 
     @cached_property
     def seen(self) -> Floats:
@@ -95,10 +94,15 @@ class Law:
         """What stands for each observation; integers beyond 2^53 are the nearest floats."""
         return self.seen + float(self.origin)
 
+    @cached_property
+    def _unit(self) -> float:
+        return 1.0 if self.integer else float(self.hi - self.lo) / self.parts
+
     @property
     def _edges(self) -> Floats:
-        lo, unit = float(self.lo), float(self.hi - self.lo) / self.parts
-        return np.asarray(lo + unit * np.arange(-self.extra, self.parts + self.extra + 1))
+        return np.asarray(
+            float(self.lo) + self._unit * np.arange(-self.extra, self.parts + self.extra + 1)
+        )
 
     @cached_property
     def matrix(self) -> Floats:
@@ -117,13 +121,12 @@ class Law:
         last = len(self.seen) - 1
         if self.integer:
             return min(max(int(y) - int(self.lo) + self.extra, 0), last)
-        unit = float(self.hi - self.lo) / self.parts
-        start = float(self.lo) - self.extra * unit
+        start = float(self.lo) - self.extra * self._unit
         if not y > start:
             return 0
-        if not y < start + (last - 1) * unit:
+        if not y < start + (last - 1) * self._unit:
             return last
-        return 1 + min(int((y - start) / unit), last - 2)
+        return 1 + min(int((y - start) / self._unit), last - 2)
 
 
 def law_of(measurement: Measurement, bounds: tuple[Any, Any] | None = None) -> Law:
@@ -144,7 +147,11 @@ def law_of(measurement: Measurement, bounds: tuple[Any, Any] | None = None) -> L
         raise ValueError(told) from None
     if bounds is None:
         raise ValueError("bounds must be given for noise that is not bounded itself")
-    return Law(*interval(*bounds), carrier_of(inner)[0] != "f", noise)
+    lo, hi = interval(*bounds)
+    whole = carrier_of(inner)[0] != "f"
+    if whole and (lo.denominator != 1 or hi.denominator != 1):
+        raise ValueError(f"lo ({lo}) and hi ({hi}) must be integers after integer noise")
+    return Law(lo, hi, whole, noise)
 
 
 def carrier_of(measurement: Measurement) -> str:
@@ -157,9 +164,6 @@ def carrier_of(measurement: Measurement) -> str:
 
 def mechanism(measurement: Measurement) -> Measurement:
     """What is behind transformations."""
-    while not isinstance(getattr(measurement, "law", None), Law):
-        made = getattr(measurement, "__opendp_dict__", {})
-        if made.get("__function__") != "make_chain_mt":
-            break
-        measurement = made["__kwargs__"]["measurement1"]
-    return measurement
+    made = getattr(measurement, "__opendp_dict__", {})
+    chained = made.get("__function__") == "make_chain_mt"
+    return mechanism(made["__kwargs__"]["measurement1"]) if chained else measurement

@@ -55,10 +55,7 @@ def make_bounded_geometric(
     >>> meas.map(2), 0 <= meas(18) <= 20
     (1.0, True)
     """
-    require_features("contrib")
-    space = _scalar(input_domain, input_metric)
-    if not space.integer:
-        raise ValueError(f"input_domain ({input_domain}) must hold integers")
+    space = _scalar(input_domain, input_metric, "integers")
     low, high = interval(lo, hi)
     for name, value in (("lo", low), ("hi", high)):
         least, most = INTEGER_RANGES[space.carrier]
@@ -107,10 +104,7 @@ def make_bounded_laplace(
     >>> meas.map(0.5), 0 <= meas(0.9) <= 1
     (2.0, True)
     """
-    require_features("contrib")
-    space = _scalar(input_domain, input_metric)
-    if space.integer:
-        raise ValueError(f"input_domain ({input_domain}) must hold floats")
+    space = _scalar(input_domain, input_metric, "floats")
     low, high = interval(lo, hi)
     scale = laplace_scale_up(positive("epsilon", epsilon))
     grid = None if k is None else whole("k", k, least=-1074, most=1023)
@@ -123,10 +117,13 @@ def make_bounded_laplace(
 then_bounded_laplace = to_then(make_bounded_laplace)
 
 
-def _scalar(input_domain: Domain, input_metric: Metric) -> Space:
+def _scalar(input_domain: Domain, input_metric: Metric, wanted: str) -> Space:
+    require_features("contrib")
     space = space_of(input_domain, input_metric)
     if space.vector:
         raise ValueError(f"input_domain ({input_domain}) must hold single numbers")
+    if wanted != ("integers" if space.integer else "floats"):
+        raise ValueError(f"input_domain ({input_domain}) must hold {wanted}")
     return space
 
 
@@ -134,10 +131,5 @@ def _widened(input_domain: Domain, input_metric: Metric, space: Space) -> Transf
     """Integers of a type without native noise as integers of one that has it."""
     wide = "u64" if space.carrier == "usize" else "i64"
     return make_transformation(
-        input_domain,
-        input_metric,
-        atom_domain(T=wide),
-        absolute_distance(T=wide),
-        int,
-        math.floor,
+        input_domain, input_metric, atom_domain(T=wide), absolute_distance(T=wide), int, math.floor
     )

@@ -42,9 +42,7 @@ class OptimalChannel:
     @cached_property
     def channel(self) -> Channel:
         """The channel from answers to actions, exactly."""
-        return Channel(
-            tuple(tuple(Fraction(w, _TOTAL) for w in row) for row in self.weights.tolist())
-        )
+        return Channel([[Fraction(w, _TOTAL) for w in row] for row in self.weights.tolist()])
 
     @property
     def upper(self) -> float:

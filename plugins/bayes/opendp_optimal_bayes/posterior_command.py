@@ -47,19 +47,19 @@ class _Table:
 
     :param header: the names; empty for a grid
     :param rows: the rows as they are
-    :param column: the place of what was released among the names
+    :param column: the name of what was released; None for a grid
     :param values: what was released
     """
 
     header: list[str]
     rows: list[list[str]]
-    column: int
+    column: str | None
     values: Floats
 
-    def keys(self) -> list[NDArray[Any]]:
-        """The other columns, as labels."""
-        others = [k for k in range(len(self.header)) if k != self.column]
-        return [np.array([row[k] for row in self.rows]) for k in others]
+    def keys(self) -> dict[str, NDArray[Any]]:
+        """The other columns by name, as labels."""
+        columns = zip(self.header, zip(*self.rows, strict=True), strict=False)
+        return {name: np.array(labels) for name, labels in columns if name != self.column}
 
 
 def _number(text: str) -> float | None:
@@ -79,19 +79,18 @@ def _read(path: Path, column: str | None) -> _Table:
     if all(_number(text) is not None for text in lines[0]):
         if column is not None:
             raise click.UsageError(f"{path.name} has no names of columns: --column is not for it")
-        return _Table([], lines, 0, _numbers(path, lines))
+        return _Table([], lines, None, _numbers(path, lines))
     header, body = lines[0], lines[1:]
     twice = [name for name in header if header.count(name) > 1]
     if twice:
         raise click.UsageError(f"{path.name} has two columns {twice[0]!r}")
     if not body:
         raise click.UsageError(f"{path.name} has no rows")
-    if column is None:
-        column = header[-1]
+    column = header[-1] if column is None else column
     if column not in header:
         raise click.UsageError(f"--column ({column!r}) must be one of {', '.join(header)}")
     place = header.index(column)
-    return _Table(header, body, place, _numbers(path, [[row[place]] for row in body])[:, 0])
+    return _Table(header, body, column, _numbers(path, [[row[place]] for row in body])[:, 0])
 
 
 def _numbers(path: Path, rows: list[list[str]]) -> Floats:
@@ -106,14 +105,18 @@ def _law(text: str) -> known.Law:
     from opendp_optimal.extend import known
 
     name, _, rest = text.partition(":")
-    numbers = [_number(each) for each in rest.split(",")]
-    if name in LAWS and len(numbers) == 1 and numbers[0] is not None:
-        law: known.Law = getattr(known, LAWS[name])(positive("noise", numbers[0]))
-        return law
-    if name not in OPTIMAL or not 1 <= len(numbers) <= 3 or None in numbers:
+    most = 1 if name in LAWS else 3 if name in OPTIMAL else 0
+    try:
+        numbers = [float(each) for each in rest.split(",")]
+    except ValueError:
+        numbers = []
+    if not 1 <= len(numbers) <= most:
         kinds = ", ".join([f"{each}:NUMBER" for each in LAWS] + [f"{o}:E,D,S" for o in OPTIMAL])
         raise click.BadParameter(f"noise ({text!r}) must be one of {kinds}")
-    return _optimal_law(name == "optimal", *[float(each) for each in numbers if each is not None])
+    if name in OPTIMAL:
+        return _optimal_law(name == "optimal", *numbers)
+    law: known.Law = getattr(known, LAWS[name])(positive("noise", numbers[0]))
+    return law
 
 
 def _optimal_law(
@@ -124,23 +127,21 @@ def _optimal_law(
 
     try:
         if counts:
-            whole_one = whole("noise (the sensitivity)", _whole(sensitivity))
-            return solve(epsilon, delta, integer_sensitivity=whole_one).law()
+            exact = int(sensitivity) if sensitivity.is_integer() else sensitivity
+            moved = whole("noise (the sensitivity)", exact)
+            return solve(epsilon, delta, integer_sensitivity=moved).law()
         return solve(epsilon, delta).law(positive("noise (the sensitivity)", sensitivity))
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
 
-def _whole(value: float) -> Any:
-    return int(value) if value.is_integer() else value
-
-
 def _bounds(text: str) -> tuple[float | None, float | None]:
-    parts = text.split(",")
-    ends = [None if part.strip() == "" else _number(part) for part in parts]
-    if len(parts) != 2 or any(e is None and p.strip() for e, p in zip(ends, parts, strict=True)):
-        raise click.BadParameter(f"bounds ({text!r}) must be two numbers such as 0,100 or 0,")
-    return ends[0], ends[1]
+    try:
+        low, high = (float(part) if part.strip() else None for part in text.split(","))
+    except ValueError:
+        message = f"bounds ({text!r}) must be two numbers such as 0,100 or 0,"
+        raise click.BadParameter(message) from None
+    return low, high
 
 
 def _shape(text: str | None) -> tuple[int, ...] | None:
@@ -155,18 +156,16 @@ def _shape(text: str | None) -> tuple[int, ...] | None:
 def _alike(table: _Table, like: tuple[str, ...], shape: tuple[int, ...] | None) -> Any:
     """Which cells are alike: rows under names share their keys; a grid has axes."""
     found: list[Any] = []
+    keys = table.keys()
     for each in like:
         if each == "margins" and table.header and shape is None:
-            keys = table.keys()
             if len(keys) < 2:
                 raise click.UsageError("--like margins needs two columns of keys")
-            found.extend(keys)
-        elif each in table.header and table.header.index(each) == table.column:
+            found.extend(keys.values())
+        elif each == table.column:
             raise click.UsageError(f"--like {each} is what was released: it says nothing of itself")
-        elif each in table.header:
-            found.append(np.array([row[table.header.index(each)] for row in table.rows]))
         else:
-            found.append(each)
+            found.append(keys.get(each, each))
     return tuple(found) or None
 
 
@@ -176,16 +175,13 @@ def _csv(table: _Table, found: Posterior, low: Any, high: Any) -> str:
     writer = csv.writer(out, lineterminator="\n")
     new = [found.median, np.round(found.mean, 6), low, high]
     columns = [np.asarray(each).ravel().tolist() for each in new]
-    names = ["median", "mean", "low", "high"]
-    if table.header:
-        writer.writerow([*table.header, *names])
-        for row, *values in zip(table.rows, *columns, strict=True):
-            writer.writerow([*row, *values])
-    else:
-        writer.writerow(["row", "column", "released", *names])
-        places = np.ndindex(*table.values.shape)
-        for at, released, *values in zip(places, table.values.ravel(), *columns, strict=True):
-            writer.writerow([*at, f"{released:.15g}", *values])
+    header: list[str] = table.header
+    rows: list[list[Any]] = [*table.rows]
+    if not header:
+        header = ["row", "column", "released"]
+        rows = [[*at, f"{released:.15g}"] for at, released in np.ndenumerate(table.values)]
+    writer.writerow([*header, "median", "mean", "low", "high"])
+    writer.writerows([*row, *values] for row, *values in zip(rows, *columns, strict=True))
     return out.getvalue()
 
 

@@ -16,10 +16,9 @@ import numpy as np
 from opendp_optimal import SolverError
 from opendp_optimal.extend import Floats, fraction
 from opendp_optimal_bayes.channel import Channel
-from opendp_optimal_bayes.witness import exact_witness
+from opendp_optimal_bayes.witness import exact_witness, only_witness
 
 _MOST_VARIABLES = 40_000
-_MOST_BITS = 6_000
 _SEPARATED = 1e-10
 """Losses in floats that are closer than this are compared exactly only as a last resort."""
 
@@ -75,7 +74,7 @@ def refines(a: Channel, b: Channel, *, tolerance: Any = 1e-9) -> Refinement:
     size = a.outputs * b.outputs + 2 * a.inputs * b.outputs
     if size > _MOST_VARIABLES:
         raise ValueError(f"a and b make a problem of {size} variables; at most {_MOST_VARIABLES}")
-    exact = _unique(a, b)
+    exact = only_witness(a, b)
     if exact is not None:
         return Refinement(exact)
     weights, prices = _nearest(a, b)
@@ -96,33 +95,6 @@ def refines(a: Channel, b: Channel, *, tolerance: Any = 1e-9) -> Refinement:
             f"nearest post-processing misses by {float(residual):.3g}"
         )
     return Refinement(witness, residual)
-
-
-def _unique(a: Channel, b: Channel) -> Channel | None:
-    """Solve a R = b exactly where a is square and regular; None if that gives no witness."""
-    if a.inputs != a.outputs:
-        return None
-    largest = max(
-        max(v.denominator.bit_length() for row in channel.rows for v in row) for channel in (a, b)
-    )
-    if largest * a.inputs > _MOST_BITS:
-        return None
-    table = [[*left, *right] for left, right in zip(a.rows, b.rows, strict=True)]
-    size = a.inputs
-    for k in range(size):
-        pivot = next((i for i in range(k, size) if table[i][k] != 0), None)
-        if pivot is None:
-            return None
-        table[k], table[pivot] = table[pivot], table[k]
-        head = table[k][k]
-        table[k] = [v / head for v in table[k]]
-        for i in range(size):
-            factor = table[i][k]
-            if i != k and factor != 0:
-                table[i] = [u - factor * v for u, v in zip(table[i], table[k], strict=True)]
-    rows = [row[size:] for row in table]
-    # Rows add up to 1 by themselves: a is regular and takes the vector of ones to itself.
-    return None if any(v < 0 for row in rows for v in row) else Channel(tuple(map(tuple, rows)))
 
 
 def _nearest(a: Channel, b: Channel) -> tuple[Floats, Floats]:
@@ -171,9 +143,5 @@ def _separation(
 
 
 def _residual(a: Channel, b: Channel, witness: Channel) -> Fraction:
-    made = a.then(witness)
-    return max(
-        abs(u - v)
-        for left, right in zip(made.rows, b.rows, strict=True)
-        for u, v in zip(left, right, strict=True)
-    )
+    missed = np.array(a.then(witness).rows) - np.array(b.rows)  # of fractions: exactly
+    return Fraction(abs(missed).max())

@@ -30,7 +30,6 @@ from opendp_optimal.extend import (
 )
 from opendp_optimal_bayes.grid import Law, carrier_of, law_of
 from opendp_optimal_bayes.losses import LossLike, loss_matrix
-from opendp_optimal_bayes.numbers import floats
 
 Prior = Sequence[Any] | Callable[[float], float]
 
@@ -83,11 +82,6 @@ def decision_rule(
     # Taking what is seen: the observation itself, within the bounds.
     seen = np.clip(law.seen, float(law.lo - law.origin), float(law.hi - law.origin))
     if actions is None and law.integer:
-        if costs.shape[0] != len(law.steps):
-            raise ValueError(
-                f"loss (with {costs.shape[0]} actions) must have {len(law.steps)}, one for each "
-                "answer, or actions must be given"
-            )
         raw = costs[np.round(seen).astype(int)]
     elif actions is None and (isinstance(loss, str | Loss) or callable(loss)):
         raw = _costs(loss, seen, law)
@@ -113,8 +107,8 @@ def prior_weights(law: Law, prior: Prior | None) -> Floats:
             raise ValueError("prior must be a density: finite, not negative, not 0 everywhere")
         return np.asarray(density / density.sum())
     if law.integer:
-        return np.array([float(p) for p in chances("prior", prior, len(answers))])
-    parts = np.array([float(p) for p in chances("prior", prior)])
+        return np.array(chances("prior", prior, len(answers)), dtype=np.float64)
+    parts = np.array(chances("prior", prior), dtype=np.float64)
     # A histogram over equal parts of the interval, spread evenly within each.
     edges = np.linspace(0.0, 1.0, len(answers) + 1)
     steps = np.linspace(0.0, 1.0, len(parts) + 1)
@@ -210,7 +204,7 @@ def _costs(loss: LossLike, actions: Floats, law: Law) -> Floats:
     if callable(loss):
         xs, ws = ([_number(law.origin + Fraction(v)) for v in at] for at in (answers, actions))
         loss = [[loss(w, x) for x in xs] for w in ws]
-    return floats(loss_matrix(loss, range(len(answers)), range(len(actions))))
+    return np.array(loss_matrix(loss, range(len(answers)), range(len(actions))), dtype=np.float64)
 
 
 def _number(value: Fraction) -> float | int:
@@ -232,9 +226,8 @@ class Clamp(Postprocess):
 
         :param measurement: noise on a single number
         """
-        low, high = self._ends
         law_of(measurement, self._ends)  # refuses what is no noise on a number
-        return keep_within(measurement, low, high, carrier_of(measurement))
+        return keep_within(measurement, *self._ends, carrier_of(measurement))
 
 
 def keep_within(measurement: Measurement, lo: Fraction, hi: Fraction, carrier: str) -> Measurement:
@@ -245,14 +238,10 @@ def keep_within(measurement: Measurement, lo: Fraction, hi: Fraction, carrier: s
     :param hi: largest answer
     :param carrier: OpenDP's name of the type
     """
-    start: float
-    end: float
     if carrier not in INTEGER_RANGES:
         start, end = float_up(lo), float_down(hi)
         if carrier == "f32":
             start, end = _inwards(start, math.inf), _inwards(end, -math.inf)
-    elif lo.denominator != 1 or hi.denominator != 1:
-        raise ValueError(f"lo ({lo}) and hi ({hi}) must be integers after integer noise")
     else:
         least, most = INTEGER_RANGES[carrier]
         start, end = max(int(lo), least), min(int(hi), most)

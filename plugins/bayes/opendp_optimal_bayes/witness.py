@@ -2,25 +2,53 @@
 
 Of all witnesses one with as many positive entries as possible is found in floats. The entries that
 the equations leave free keep their (rounded) values, and exact elimination gives the others, which
-move by about as much as the solver erred. Nothing of the solver is believed.
+move by about as much as the solver erred. Nothing of the solver is believed. Where a is square and
+regular, elimination alone decides.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from opendp_optimal.extend import Floats
 from opendp_optimal_bayes.channel import Channel
 
+_MOST_BITS = 6_000
 _MOST_WORK = 30_000_000
 """Entries squared times equations: some seconds of exact elimination."""
 _SMALLEST = 1e-6
 """Positive entries of the guess are at least this, where the solver can make them so."""
 _ROUNDED = 1 << 30
 
-Equation = tuple[dict[int, Fraction], Fraction]
+Equation = tuple[dict[int, Fraction], Any]
+"""Factors of unknowns, and what they add up to: a fraction, or an array of them."""
+
+
+def only_witness(a: Channel, b: Channel) -> Channel | None:
+    """The only R with a R = b where a is square and regular; None if that is no channel.
+
+    :param a: the channel that is post-processed
+    :param b: the channel that comes out
+    """
+    if a.inputs != a.outputs:
+        return None
+    entries = (value for row in (*a.rows, *b.rows) for value in row)
+    if max(value.denominator.bit_length() for value in entries) * a.inputs > _MOST_BITS:
+        return None
+    equations: list[Equation] = [
+        ({m: v for m, v in enumerate(left) if v}, np.array(right, dtype=object))
+        for left, right in zip(a.rows, b.rows, strict=True)
+    ]
+    solved, _ = _eliminated(equations, range(a.outputs))
+    if len(solved) < a.outputs:
+        return None
+    rows = [(solved[m][1] / solved[m][0][m]).tolist() for m in range(a.outputs)]
+    # Rows add up to 1 by themselves: a is regular and takes the vector of ones to itself.
+    return None if any(v < 0 for row in rows for v in row) else Channel(rows)
 
 
 def exact_witness(a: Channel, b: Channel) -> Channel | None:
@@ -44,8 +72,7 @@ def exact_witness(a: Channel, b: Channel) -> Channel | None:
     solved = _solve(_equations(a, b, [v > 0 for v in values]), values)
     if solved is None or min(solved) < 0:
         return None
-    rows = [solved[m * b.outputs : (m + 1) * b.outputs] for m in range(a.outputs)]
-    return Channel(rows)
+    return Channel(np.reshape(np.array(solved), (a.outputs, b.outputs)))
 
 
 def _widest(a: Channel, b: Channel) -> Floats | None:
@@ -96,16 +123,8 @@ def _equations(a: Channel, b: Channel, positive: list[bool]) -> list[Equation]:
 
 def _solve(equations: list[Equation], values: list[Fraction]) -> list[Fraction] | None:
     """Change as few of the values as the equations need, the largest; None if they contradict."""
-    solved: dict[int, Equation] = {}
-    left = equations
-    for place in sorted(range(len(values)), key=lambda i: -values[i]):
-        having = [e for e in left if place in e[0]]
-        if not having:
-            continue
-        pivot = min(having, key=lambda e: len(e[0]))
-        left = [_without(place, e, pivot) for e in left if e is not pivot]
-        solved = {i: _without(place, e, pivot) for i, e in solved.items()}
-        solved[place] = pivot
+    order = sorted(range(len(values)), key=lambda i: -values[i])
+    solved, left = _eliminated(equations, order)
     if any(wanted for _, wanted in left):
         return None
     out = list(values)
@@ -115,6 +134,22 @@ def _solve(equations: list[Equation], values: list[Fraction]) -> list[Fraction] 
     return out
 
 
+def _eliminated(
+    left: list[Equation], order: Iterable[int]
+) -> tuple[dict[int, Equation], list[Equation]]:
+    """Equations in each of which one place is solved for, the first ones first, and the rest."""
+    solved: dict[int, Equation] = {}
+    for place in order:
+        having = [e for e in left if place in e[0]]
+        if not having:
+            continue
+        pivot = min(having, key=lambda e: len(e[0]))
+        left = [_without(place, e, pivot) for e in left if e is not pivot]
+        solved = {i: _without(place, e, pivot) for i, e in solved.items()}
+        solved[place] = pivot
+    return solved, left
+
+
 def _without(place: int, equation: Equation, pivot: Equation) -> Equation:
     """An equation less so much of the pivot that one place is gone."""
     terms, wanted = equation
@@ -122,11 +157,5 @@ def _without(place: int, equation: Equation, pivot: Equation) -> Equation:
         return equation
     by, total = pivot
     factor = terms[place] / by[place]
-    out = dict(terms)
-    for i, v in by.items():
-        value = out.get(i, Fraction(0)) - factor * v
-        if value:
-            out[i] = value
-        else:
-            out.pop(i, None)
-    return out, wanted - factor * total
+    changed = {i: terms.get(i, Fraction(0)) - factor * v for i, v in by.items()}
+    return {i: v for i, v in (terms | changed).items() if v}, wanted - factor * total

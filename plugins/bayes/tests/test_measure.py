@@ -125,6 +125,9 @@ def test_clamp(line, integers):
     assert {0.0, 1.0} <= {meas(0.5) for _ in range(100)}
     with pytest.raises(ValueError, match="must be integers"):
         dp.m.make_laplace(*integers, scale=1.0) >> bayes.clamp(0.5, 2)
+    for noise in (dp.m.make_laplace, dp.m.make_gaussian):
+        with pytest.raises(ValueError, match=r"lo \(1/2\) and hi \(16/5\) must be integers"):
+            noise(*integers, scale=1.0) >> bayes.remap(bounds=(0.5, Fraction(16, 5)))
     with pytest.raises(ValueError, match=r"lo \(2\) must be below hi \(1\)"):
         bayes.clamp(2, 1)
 

@@ -4,10 +4,10 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 
-from opendp_optimal import make_optimal_bounded_noise, make_optimal_noise
+from opendp_optimal import make_optimal_bounded_noise, make_optimal_noise, solve, solve_bounded
 from opendp_optimal.extend import known
 from opendp_optimal_bayes import Posterior, PosteriorWarning, posterior
-from opendp_optimal_bayes.table_posterior import likelihood
+from opendp_optimal_bayes.table_posterior import dependent, likelihood, observed
 
 COUNT = dp.atom_domain(T=int), dp.absolute_distance(T=int)
 REAL = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
@@ -151,3 +151,20 @@ def test_dependent_noise_follows_bayes_rule() -> None:
     for noise, table in (([meas] * 13, released), ((meas, meas), (released, released))):
         with pytest.raises(ValueError, match="the same for all cells"):
             posterior(table, noise)
+
+
+@pytest.mark.filterwarnings("ignore::opendp_optimal.GapWarning")
+def test_tables_with_a_spike_are_their_law() -> None:
+    """Noise that is nearly always next to nothing: what was released is what was there."""
+    table = solve(20.0, 1e-6, gap=2e7)
+    assert table.spike is not None
+    found = likelihood.window(observed.read_law(table), 2.0**-16)
+    assert found.sum() == pytest.approx(1, abs=1e-12)
+    assert found[len(found) // 2 - 3 : len(found) // 2 + 4].sum() > 0.9999
+    truth = np.arange(400) % 7.0
+    released = truth + np.where(np.arange(400) % 40 == 0, 0.1, 0.0)
+    assert np.abs(posterior(released, table).median - released).max() < 0.01
+    bounded = solve_bounded(20.0, 1e-6, sensitivity=1, range=(0, 300), gap=2e7)
+    alike = dependent.Dependent(bounded, integer=False).alike
+    assert alike is not None
+    assert alike.cdf(301.0) == pytest.approx(1, abs=1e-9)

@@ -150,3 +150,9 @@ def test_contradictions_have_no_exact_witness():
     with pytest.raises(SolverError, match="neither a witness within 0"):
         refines(same, other, tolerance=0)
     assert refines(same, other)  # within the default tolerance
+
+
+@pytest.mark.parametrize("epsilon", [1e-320, 1e6])
+def test_messages_show_the_epsilon_that_was_given(epsilon):
+    with pytest.raises(ValueError, match=rf"epsilon \({epsilon!r}\) must be such that exp\(-eps"):
+        step_geometric_channel(4, epsilon=epsilon)

@@ -47,18 +47,8 @@ class Dependent:
     @cached_property
     def alike(self) -> known.Law | None:
         """The law of noise that is the same for all answers, before it is moved into the range."""
-        noise, problem = self.table.noise, self.table.problem
-        if noise is None:
-            return None
-        whole = bool(problem.integer)
-        step = 1.0 if whole else float(problem.reach) / noise.cells
-        return known.Tabulated(
-            noise.chances(),
-            step,
-            step * noise.cells,
-            noise.atom / noise.total,
-            integer=whole,
-        )
+        noise = self.table.noise
+        return None if noise is None else noise.law(float(self.table.problem.reach))
 
     @cached_property
     def errors(self) -> tuple[float, float]:

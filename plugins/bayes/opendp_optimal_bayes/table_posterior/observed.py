@@ -87,11 +87,7 @@ def read_law(noise: Any) -> known.Law:
     if isinstance(noise, known.Law):
         return noise
     if isinstance(noise, NoiseTable):
-        whole = noise.kind == "integer"
-        step = 1.0 if whole else 1.0 / noise.cells
-        return known.Tabulated(
-            noise.chances(), step, step * noise.cells, noise.atom / noise.total, integer=whole
-        )
+        return noise.law()
     if dependent(noise) is not None:
         raise ValueError("noise that depends on the answer must be the same for all cells")
     if isinstance(noise, dp.Measurement):
