@@ -158,19 +158,24 @@ def plan(noise: str, epsilon: float, delta: float, releases: int, budget: str = 
     True
     """
     _check(noise, epsilon, delta, releases, budget)
-    gaussian = noise in _GAUSSIAN
-    if not gaussian and noise != "laplace" and budget == "total":
-        return _tabulated(noise, epsilon, delta, releases)
+    sigma = _sigma(noise, epsilon, delta) if noise in _GAUSSIAN else None
     if budget == "per-statistic":
-        sigma = _sigma(noise, epsilon, delta) if gaussian else None
-        each_delta = 0.0 if noise == "laplace" else delta
-        return Plan(noise, epsilon, each_delta, releases, None, sigma)
-    total = (epsilon, delta)
-    if gaussian:
-        sigma = _sigma(noise, epsilon, delta) * math.sqrt(releases)
-        each = min(1.0, epsilon / math.sqrt(releases))
-        return Plan(noise, each, delta / releases, releases, total, sigma)
-    return Plan(noise, epsilon_share(epsilon, delta, releases), 0.0, releases, total)
+        return Plan(noise, epsilon, 0.0 if noise == "laplace" else delta, releases, None, sigma)
+    total, root = (epsilon, delta), math.sqrt(releases)
+    if sigma is not None:
+        each = min(1.0, epsilon / root)
+        return Plan(noise, each, delta / releases, releases, total, sigma * root)
+    if noise == "laplace":
+        return Plan(noise, epsilon_share(epsilon, delta, releases), 0.0, releases, total)
+    # Noise from tables, which there are for some range of epsilons only.
+    each_delta = delta if releases == 1 else delta / (2 * releases)
+    each = min(epsilon_share(epsilon, delta, releases, each_delta), MAX_EPSILON)
+    if each < MIN_EPSILON:
+        raise ValueError(
+            f"epsilon ({epsilon!r}) is too small for {releases} releases: it leaves {each:.2g} for "
+            f"each, and tables begin at {MIN_EPSILON:g}"
+        )
+    return Plan(noise, each, each_delta, releases, total)
 
 
 def least_noise(epsilon: float, delta: float, releases: int, budget: str = "total") -> Plan:
@@ -194,18 +199,6 @@ def least_noise(epsilon: float, delta: float, releases: int, budget: str = "tota
     except ValueError:  # no table for so small a share
         return gaussian
     return optimal if optimal.error <= gaussian.error else gaussian
-
-
-def _tabulated(noise: str, epsilon: float, delta: float, releases: int) -> Plan:
-    """A plan for noise from tables, which there are for some range of epsilons only."""
-    each_delta = delta if releases == 1 else delta / (2 * releases)
-    each = min(epsilon_share(epsilon, delta, releases, each_delta), MAX_EPSILON)
-    if each < MIN_EPSILON:
-        raise ValueError(
-            f"epsilon ({epsilon!r}) is too small for {releases} releases: it leaves {each:.2g} for "
-            f"each, and tables begin at {MIN_EPSILON:g}"
-        )
-    return Plan(noise, each, each_delta, releases, (epsilon, delta))
 
 
 def _sigma(noise: str, epsilon: float, delta: float) -> float:

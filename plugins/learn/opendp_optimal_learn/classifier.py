@@ -27,13 +27,6 @@ from opendp_optimal.extend import Floats, least
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import Plan
 
-__all__ = [
-    "BoundsExceededWarning",
-    "PrivacyLeakWarning",
-    "PrivateClassifier",
-]
-
-
 _CLIPPED = (
     "some data are outside of the given bounds or categories: numbers are clipped, other "
     "categories are not counted. This line is for whoever holds the data, not for publication"
@@ -88,8 +81,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"ledger and name ({self.name!r}) must be given together")
             self._fit(X, y)
         except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
+            self.__dict__ = before
             raise
         return self
 
@@ -130,8 +122,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 validate_data(self, given, reset=fitting, ensure_min_samples=least_rows, **kinds)
             )
 
-    def _labelled(self, X: npt.NDArray[Any], y: Any) -> npt.NDArray[Any]:  # noqa: N803
-        """Set the classes and return the labels of the rows of X.
+    def _labelled(self, X: npt.NDArray[Any], y: Any) -> inputs.Codes:  # noqa: N803
+        """Set the classes and return the places of the rows' labels among them.
 
         Labels are checked only where the classes are read from them anyway.
         """
@@ -146,18 +138,20 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             y = inputs.labels(y)
             self.classes_ = inputs.class_list(self.classes)
         check_consistent_length(X, y)
-        return np.asarray(y)
+        return inputs.codes(y, self.classes_)
 
-    def _bound(self, values: Floats, read: list[str], codes: tuple[inputs.Codes, ...]) -> None:
+    def _bound(self, values: Floats, *codes: inputs.Codes, read: tuple[str, ...] = ()) -> None:
         """Set the bounds of numbers, and warn whoever called ``fit``.
 
         :param values: one row of numbers for each record
-        :param read: arguments that were taken from the data already
         :param codes: places of labels and categories, -1 for those that are not listed
+        :param read: arguments beside the classes that were taken from the data already
         """
+        if self.classes is None:
+            read = ("classes", *read)
         ends = inputs.feature_bounds(self.bounds, values.shape[1])
         if ends is None and values.shape[1]:
-            read = [*read, "bounds"]
+            read = (*read, "bounds")
         self.lower_, self.upper_ = ends if ends is not None else inputs.ends_of(values)
         if read:
             what = ", ".join(read) + (" was" if len(read) == 1 else " were")

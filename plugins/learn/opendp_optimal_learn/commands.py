@@ -5,8 +5,6 @@ Exit codes: 0 done, 2 bad arguments.
 
 from __future__ import annotations
 
-import math
-
 import click
 
 from opendp_optimal.extend import CommandGroup, json_option, print_json
@@ -56,7 +54,7 @@ def budget_command(
                 "epsilon": None if shared.sigma is not None else shared.epsilon,
                 "delta": None if shared.sigma is not None else shared.delta,
                 "sigma": shared.sigma,
-                "total_epsilon": spent[0] if math.isfinite(spent[0]) else None,
+                "total_epsilon": spent[0],
                 "total_delta": spent[1],
             }
         )
@@ -65,11 +63,9 @@ def budget_command(
         return
     click.echo(f"one person can touch {count} releases")
     for row in rows:
-        own = (
-            f"sigma {row['sigma']:.4g}"
-            if row["sigma"] is not None
-            else f"epsilon {row['epsilon']:.4g}, delta {row['delta']:.2g}"
-        )
-        total = math.inf if row["total_epsilon"] is None else row["total_epsilon"]
-        together = f"({total:.4g}, {row['total_delta']:.2g})"
+        if row["sigma"] is not None:
+            own = f"sigma {row['sigma']:.4g}"
+        else:
+            own = f"epsilon {row['epsilon']:.4g}, delta {row['delta']:.2g}"
+        together = f"({row['total_epsilon']:.4g}, {row['total_delta']:.2g})"
         click.echo(f"{row['noise']:<18} each: {own:<34} together: {together}")

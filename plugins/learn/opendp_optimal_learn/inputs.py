@@ -16,19 +16,6 @@ import numpy.typing as npt
 
 from opendp_optimal.extend import Floats, Integers
 
-__all__ = [
-    "category_codes",
-    "category_lists",
-    "class_list",
-    "codes",
-    "column_indices",
-    "feature_bounds",
-    "labels",
-    "numbers",
-    "shares",
-    "table",
-]
-
 Codes = Integers
 
 _LARGEST = 2.0**1000
@@ -45,9 +32,8 @@ def feature_bounds(bounds: Any, features: int) -> tuple[Floats, Floats] | None:
     if bounds is None:
         return None
     try:
-        low, high = (np.asarray(b, dtype=float) for b in bounds)
-        low, high = (np.broadcast_to(b, (features,)).copy() for b in (low, high))
-    except (TypeError, ValueError):
+        low, high = (np.broadcast_to(np.asarray(b, float), (features,)).copy() for b in bounds)
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(
             f"bounds must be a pair (lower, upper) of numbers or of arrays with one number for "
             f"each of the {features} numerical features"
@@ -77,12 +63,11 @@ def column_indices(given: Any, features: int, names: Sequence[str] | None) -> li
                 f"categorical_features is a mask of length {len(listed)}, X has {features} features"
             )
         return [i for i, v in enumerate(listed) if v]
+    known = [] if names is None else list(names)
     out = []
     for value in listed:
-        if isinstance(value, str):
-            if names is None or value not in names:
-                raise ValueError(f"categorical_features ({value!r}) is not a column of X")
-            out.append(list(names).index(value))
+        if isinstance(value, str) and value in known:
+            out.append(known.index(value))
         elif isinstance(value, int | np.integer) and -features <= value < features:
             out.append(int(value) % features)
         else:
@@ -146,11 +131,15 @@ def class_list(given: Any) -> npt.NDArray[Any]:
 
     :param given: what the caller passed
     """
-    listed = np.asarray(given).tolist() if hasattr(given, "dtype") else list(given)
-    together = np.asarray(listed)
-    if together.ndim != 1 or together.tolist() != listed:
-        raise ValueError(f"classes ({given!r}) must be a list of labels of one type")
-    return np.unique(together)
+    try:
+        listed = np.asarray(given).tolist() if hasattr(given, "dtype") else list(given)
+        set(listed)  # labels are looked up
+        together = np.asarray(listed)
+        if together.ndim == 1 and together.tolist() == listed:
+            return np.unique(together)
+    except (TypeError, ValueError):  # no list at all, or labels without an order
+        pass
+    raise ValueError(f"classes ({given!r}) must be a list of labels of one type")
 
 
 def codes(values: npt.NDArray[Any], known: npt.NDArray[Any]) -> Codes:
@@ -180,28 +169,16 @@ def numbers(columns: Any) -> Floats:
         warnings.simplefilter("ignore")
         if values.dtype.kind in "biuf":
             return values.astype(np.float64)
-        out = np.empty(values.shape)
-        for j in range(values.shape[1]):
-            out[:, j] = [_number(v) for v in values[:, j].tolist()]
-    return out
+        return np.asarray(np.vectorize(_number, otypes=[np.float64])(values))
 
 
 def _number(value: Any) -> float:
-    if type(value) is float:
-        return value
     try:
-        return float(value)
-    except OverflowError:
-        return _endless(value)
+        try:
+            return float(value)
+        except OverflowError:  # too large for a float
+            return np.inf if value > 0 else -np.inf
     except Exception:  # what is no number, whatever it does instead
-        return np.nan
-
-
-def _endless(value: Any) -> float:
-    """Where a number is that is too large for a float."""
-    try:
-        return np.inf if value > 0 else -np.inf
-    except Exception:
         return np.nan
 
 
@@ -224,10 +201,14 @@ def category_lists(given: Any, columns: Any) -> tuple[list[npt.NDArray[Any]], bo
     """
     count = columns.shape[1]
     if given is not None:
-        lists = [np.asarray(list(c), dtype=object) for c in given]
+        try:
+            lists = [np.asarray(list(c), dtype=object) for c in given]
+            different = all(0 < len(c) == len(set(c.tolist())) for c in lists)
+        except TypeError:
+            raise ValueError(f"categories ({given!r}) must be lists of values") from None
         if len(lists) != count:
             raise ValueError(f"categories has {len(lists)} lists for {count} categorical features")
-        if any(len(c) == 0 or len(set(c)) != len(c) for c in lists):
+        if not different:
             raise ValueError("categories must be lists of different values, none of them empty")
         return lists, False
     return [_found(columns[:, j].tolist()) for j in range(count)], count > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,6 @@ from opendp_optimal_learn.budget import Plan, least_noise, plan
 from opendp_optimal_learn.classifier import PrivateClassifier
 from opendp_optimal_learn.releases import StatisticReleases
 
-__all__ = ["PrivateLogisticRegression"]
-
-
 _SENSITIVITY = 2.0
 """Each term of a derivative is within [-1, 1]: one record moves the sum by 2 at most."""
 _PASSES = range(20, 1, -1)
@@ -31,6 +29,7 @@ _TOLERATED = 0.16
 """Mean noise in one step of a coefficient from which more steps do more harm than good."""
 
 
+@dataclass(eq=False, repr=False)  # a constructor that keeps its arguments; ``fit`` checks them
 class PrivateLogisticRegression(PrivateClassifier):
     """Differentially private logistic regression for two classes, with an l1 penalty.
 
@@ -82,43 +81,23 @@ class PrivateLogisticRegression(PrivateClassifier):
     True
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        noise: str = "auto",
-        budget: str = "total",
-        bounds: Any = None,
-        classes: Any = None,
-        penalty: float = 1e-8,
-        max_iter: int | None = None,
-        updates: int | None = None,
-        step: float = 4.0,
-        average: bool = False,
-        fit_intercept: bool = True,
-        random_state: Any = None,
-        reveal_clipping: bool = False,
-        ledger: Any = None,
-        name: str | None = None,
-    ) -> None:
-        """Keep the arguments as they are; ``fit`` checks them."""
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise = noise
-        self.budget = budget
-        self.bounds = bounds
-        self.classes = classes
-        self.penalty = penalty
-        self.max_iter = max_iter
-        self.updates = updates
-        self.step = step
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.random_state = random_state
-        self.reveal_clipping = reveal_clipping
-        self.ledger = ledger
-        self.name = name
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    _: KW_ONLY
+    noise: str = "auto"
+    budget: str = "total"
+    bounds: Any = None
+    classes: Any = None
+    penalty: float = 1e-8
+    max_iter: int | None = None
+    updates: int | None = None
+    step: float = 4.0
+    average: bool = False
+    fit_intercept: bool = True
+    random_state: Any = None
+    reveal_clipping: bool = False
+    ledger: Any = None
+    name: str | None = None
 
     def __sklearn_tags__(self) -> Any:
         """Two classes only."""
@@ -130,17 +109,15 @@ class PrivateLogisticRegression(PrivateClassifier):
         self._check_options()
         dp.enable_features("contrib")
         X = inputs.numbers(self._cells(X, fitting=True))  # noqa: N806
-        y = self._labelled(X, y)
-        read = [] if self.classes is not None else ["classes"]
-        if read and len(self.classes_) > 2:
+        places = self._labelled(X, y)
+        if self.classes is None and len(self.classes_) > 2:
             raise ValueError("Only binary classification is supported. y has more than 2 classes.")
         if len(self.classes_) != 2:
             raise ValueError(
                 f"This classifier needs exactly 2 classes; got {len(self.classes_)} class"
                 f"{'es' if len(self.classes_) != 1 else ''}"
             )
-        places = inputs.codes(y, self.classes_)
-        self._bound(X, read, (places,))
+        self._bound(X, places)
         # A record of neither class pulls nowhere.
         self._descend(self._scaled(X), np.array([-1.0, 1.0, 0.0])[places])
 

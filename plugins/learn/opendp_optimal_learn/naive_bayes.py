@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,15 +16,12 @@ from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from opendp_optimal import SolverError
-from opendp_optimal.extend import Floats, Integers, choice, positive, share
+from opendp_optimal.extend import Floats, choice, positive, share
 from opendp_optimal_learn import inputs
 from opendp_optimal_learn.budget import plan
 from opendp_optimal_learn.classifier import PrivateClassifier
+from opendp_optimal_learn.inputs import Codes
 from opendp_optimal_learn.releases import StatisticReleases
-
-__all__ = ["PrivateNaiveBayes"]
-
-Codes = Integers
 
 SPREADS = ("variance", "deviation")
 SMOOTHINGS = ("alpha", "posterior")
@@ -37,6 +36,7 @@ _LEAST_LOG = -700.0
 """Probabilities below the exponential of this count as that."""
 
 
+@dataclass(eq=False, repr=False)  # a constructor that keeps its arguments; ``fit`` checks them
 class PrivateNaiveBayes(PrivateClassifier):
     """Differentially private naive Bayes for numerical and categorical features.
 
@@ -89,43 +89,23 @@ class PrivateNaiveBayes(PrivateClassifier):
     True
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        noise: str = "optimal",
-        budget: str = "total",
-        bounds: Any = None,
-        categorical_features: Any = None,
-        categories: Any = None,
-        classes: Any = None,
-        neighbours: str = "change-one",
-        spread: str = "variance",
-        alpha: float = 1.0,
-        smoothing: str = "alpha",
-        least_deviation: float = 0.01,
-        reveal_clipping: bool = False,
-        ledger: Any = None,
-        name: str | None = None,
-    ) -> None:
-        """Keep the arguments as they are; ``fit`` checks them."""
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise = noise
-        self.budget = budget
-        self.bounds = bounds
-        self.categorical_features = categorical_features
-        self.categories = categories
-        self.classes = classes
-        self.neighbours = neighbours
-        self.spread = spread
-        self.alpha = alpha
-        self.smoothing = smoothing
-        self.least_deviation = least_deviation
-        self.reveal_clipping = reveal_clipping
-        self.ledger = ledger
-        self.name = name
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    _: KW_ONLY
+    noise: str = "optimal"
+    budget: str = "total"
+    bounds: Any = None
+    categorical_features: Any = None
+    categories: Any = None
+    classes: Any = None
+    neighbours: str = "change-one"
+    spread: str = "variance"
+    alpha: float = 1.0
+    smoothing: str = "alpha"
+    least_deviation: float = 0.01
+    reveal_clipping: bool = False
+    ledger: Any = None
+    name: str | None = None
 
     def __sklearn_tags__(self) -> Any:
         """Numbers only, unless categorical columns are named."""
@@ -139,24 +119,20 @@ class PrivateNaiveBayes(PrivateClassifier):
         # Nobody may learn from an error whether there was a record at all.
         least_rows = 1 if self.neighbours == "change-one" or self.classes is None else 0
         X = self._cells(X, fitting=True, least_rows=least_rows)  # noqa: N806
-        y = self._labelled(X, y)
-        read = [] if self.classes is not None else ["classes"]
+        labels = self._labelled(X, y)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"This classifier needs at least 2 classes; got {len(self.classes_)} class"
             )
-        labels = inputs.codes(y, self.classes_)
         columns = inputs.column_indices(
             self.categorical_features, self.n_features_in_, getattr(self, "feature_names_in_", None)
         )
         self.categorical_indices_ = np.array(columns, dtype=np.int64)
         self.numerical_indices_ = np.setdiff1d(np.arange(self.n_features_in_), columns)
         self.categories_, found = inputs.category_lists(self.categories, X[:, columns])
-        if found:
-            read.append("categories")
         codes = inputs.category_codes(X[:, columns], self.categories_)
         values = inputs.numbers(X[:, self.numerical_indices_])
-        self._bound(values, read, (codes, labels))
+        self._bound(values, codes, labels, read=("categories",) if found else ())
         self._release(inputs.shares(values, self.lower_, self.upper_), codes, labels)
 
     def _check_options(self) -> None:
@@ -180,16 +156,15 @@ class PrivateNaiveBayes(PrivateClassifier):
         self._charge(shared, METRICS[self.neighbours])
         noisy = StatisticReleases(shared)
         most = rows if self.neighbours == "change-one" else None
-        count = np.vectorize(lambda people: noisy.count(int(people), most), otypes=[np.float64])
-        self.class_count_ = count(np.bincount(labels[labels >= 0], minlength=classes))
+
+        def counts(people: Codes, *, clamped: bool = True) -> Any:
+            release = partial(noisy.count, most=most, clamped=clamped)
+            return np.vectorize(release, otypes=[np.float64])(people)
+
+        self.class_count_ = counts(np.bincount(labels[labels >= 0], minlength=classes))
         learnt = self.smoothing == "posterior" and codes.shape[1] > 0
-        tally = count
-        if learnt:
-            tally = np.vectorize(
-                lambda people: noisy.count(int(people), most, clamped=False), otypes=[np.float64]
-            )
         self.category_count_ = [
-            tally(_tally(labels, codes[:, j], (classes, len(listed))))
+            counts(_tally(labels, codes[:, j], (classes, len(listed))), clamped=not learnt)
             for j, listed in enumerate(self.categories_)
         ]
         if learnt:
@@ -297,21 +272,16 @@ def _tables(
     """Tables behind the releases that one person can touch, where all of them have one."""
     if noisy.plan.noise not in ("optimal", "truncated-laplace"):
         return ()
-    each = touched // statistics
-    whole = getattr(noisy.whole, "table", None)
-    real = getattr(noisy.real, "table", None)
-    counts = each * (1 + categorical)
-    if noisy.plan.noise == "truncated-laplace":
-        return (real,) * touched
-    return (whole,) * counts + (real,) * (touched - counts)
+    of_counts, of_numbers = (getattr(made, "table", None) for made in (noisy.counting, noisy.real))
+    counts = touched // statistics * (1 + categorical)
+    return (of_counts,) * counts + (of_numbers,) * (touched - counts)
 
 
 def _exact_sums(values: Floats) -> tuple[Fraction, Fraction]:
     """The sums of numbers in [0, 1], on a grid, and of their squares, without rounding."""
     whole = np.rint(values * _GRID).astype(np.int64)
-    starts = np.arange(0, len(whole), _BLOCK)
 
     def added(integers: Codes) -> int:
-        return sum(np.add.reduceat(integers, starts).tolist()) if len(integers) else 0
+        return sum(int(integers[at : at + _BLOCK].sum()) for at in range(0, len(integers), _BLOCK))
 
     return Fraction(added(whole), _GRID), Fraction(added(whole * whole), _GRID**2)

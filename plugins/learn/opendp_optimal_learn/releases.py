@@ -13,34 +13,32 @@ from opendp_optimal.extend import laplace_scale_up, require_features
 from opendp_optimal_learn.budget import Plan
 from opendp_optimal_learn.truncated import make_truncated_laplace
 
-__all__ = ["Releases", "StatisticReleases"]
-
-_LONGEST = 8
-"""Ranges of more sensitivities than this get optimal noise and are clipped: less to gain."""
 _MARGIN = 1 + 1e-6
 """Sensitivities are taken a millionth larger, for the arithmetic that computes a statistic."""
 _MOST_STEPS = 1 << 30
 """Sensitivities that a range may have: floats then round by far less than the margin."""
 _BOUNDED_GAP = 0.05
-_STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
-"""Lengths of a range, in sensitivities, for which there are tables of data-dependent noise."""
+_STEPS = (1, 2, 3, 4, 6, 8)
+"""Lengths of a range, in sensitivities, for which there are tables of data-dependent noise.
+
+Longer ranges get optimal noise and are clipped: there is less to gain.
+"""
 
 
-def part_of_range(ratio: float, longest: int = _STEPS[-1]) -> int:
+def part_of_range(ratio: float) -> int:
     """The largest tabulated length of a range that is not above a ratio; 0 for none.
 
     A range shorter than the sensitivity counts as exactly as long; one that is longer than all
     tables has next to nothing to gain from noise that depends on the answer.
 
     :param ratio: length of the range in sensitivities
-    :param longest: the longest table to use
 
     >>> part_of_range(0.5), part_of_range(5.0), part_of_range(500.0)
     (1, 4, 0)
     """
-    if ratio > 1.25 * longest:
+    if ratio > 1.25 * _STEPS[-1]:
         return 0
-    return max(s for s in _STEPS if s <= min(max(ratio, 1.0), longest))
+    return max(s for s in _STEPS if s <= max(ratio, 1.0))
 
 
 class StatisticReleases:
@@ -67,7 +65,7 @@ class StatisticReleases:
         self.made += 1
         value = max(0, min(int(value), _MOST_STEPS if most is None else most))
         if self.plan.noise == "optimal-bounded" and most is not None:
-            length = part_of_range(most, _LONGEST)
+            length = part_of_range(most)
             if length and most >= 1:
                 return self._within(value / most, length) * most
         if self.plan.noise in ("optimal", "optimal-bounded"):
@@ -106,10 +104,8 @@ class StatisticReleases:
         inside = min(value, high) if value > low else low  # low for what is no number
         share = (inside - low) / width
         ratio = width / (sensitivity * _MARGIN)
-        if self.plan.noise == "optimal-bounded":
-            length = part_of_range(ratio, _LONGEST)
-            if length:
-                return low + width * self._within(share, length)
+        if self.plan.noise == "optimal-bounded" and (length := part_of_range(ratio)):
+            return low + width * self._within(share, length)
         noisy = self._add(share * ratio) / ratio
         return low + width * min(max(noisy, 0.0), 1.0)
 

@@ -7,8 +7,6 @@ import opendp.prelude as dp
 from opendp_optimal import NoiseTable
 from opendp_optimal.extend import noise_measurement, truncated_laplace
 
-__all__ = ["make_truncated_laplace", "truncated_table"]
-
 
 def truncated_table(epsilon: float, delta: float) -> NoiseTable:
     """Truncated Laplace noise at sensitivity 1 as a table with a proof of privacy.

@@ -1,3 +1,4 @@
+import re
 import warnings
 
 import numpy as np
@@ -278,4 +279,24 @@ def test_bad_arguments_of_logistic_regression_are_named(options, named):
     with pytest.raises(ValueError, match=named):
         PrivateLogisticRegression(**{"bounds": (0, 1), "classes": [0, 1], **options}).fit(
             np.eye(4), [0, 1, 0, 1]
+        )
+
+
+@pytest.mark.parametrize(
+    "given", [5, [{}], [{}, {}], [[1], [2]], [[1], [2, 3]], [None, 1], [1, "a"]]
+)
+def test_labels_that_are_none_are_named(given):
+    """Whatever was given, the message says what was wanted."""
+    rows, labels = np.zeros((4, 1)), [0, 1, 0, 1]
+    for kind in (PrivateNaiveBayes, PrivateLogisticRegression):
+        with pytest.raises(ValueError, match=re.escape(f"classes ({given!r})")):
+            kind(classes=given, bounds=(0, 1)).fit(rows, labels)
+
+
+@pytest.mark.parametrize("given", [5, [5], [[{}]], [[[1]]]])
+def test_categories_that_are_none_are_named(given):
+    rows, labels = np.zeros((4, 1)), [0, 1, 0, 1]
+    with pytest.raises(ValueError, match=re.escape(f"categories ({given!r})")):
+        PrivateNaiveBayes(categorical_features=[0], categories=given, classes=[0, 1]).fit(
+            rows, labels
         )
