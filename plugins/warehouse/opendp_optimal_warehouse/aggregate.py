@@ -23,8 +23,6 @@ from opendp_optimal_warehouse.kinds import Kind
 from opendp_optimal_warehouse.layout import Key, Layout
 from opendp_optimal_warehouse.public import listed
 
-__all__ = ["clip_people", "few_groups", "few_rows", "histogram", "tally", "whole_rows"]
-
 PERSON, GROUP, SOME, ROWS, CHOSEN = "person", "place", "part", "rows", "chosen"
 """Who, which group, which of the groups that are bounded, how many rows, what chooses keys."""
 LARGEST_SUM = 1 << 62

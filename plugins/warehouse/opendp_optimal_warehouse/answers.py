@@ -14,8 +14,6 @@ from opendp_optimal_warehouse.designs import Designs
 from opendp_optimal_warehouse.grids import Grid
 from opendp_optimal_warehouse.layout import Cut, Layout
 
-__all__ = ["frame_of"]
-
 ALPHA = 0.05
 """The chance that an error is larger than the accuracy that stands beside it."""
 Floats = NDArray[np.float64]
@@ -65,7 +63,8 @@ def _table(layout: Layout, noise: TableNoise, totals: Any) -> list[Any]:
         if {"people": layout.people, "rows": layout.count}.get(total.what, False):
             name = "people" if total.what == "people" else "count"
             answer = whole[:, at] + (above[:, at] >= 0.5)
-            found += _series(name, answer, np.full(len(totals), noise.accuracy(at, ALPHA)))
+            within = noise.accuracy(at, ALPHA, whole=True)
+            found += _series(name, answer, np.full(len(totals), within))
     for at, _ in enumerate(layout.columns):
         found += _measured(layout, noise, whole + above, at)
     return found

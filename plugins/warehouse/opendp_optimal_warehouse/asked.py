@@ -13,8 +13,6 @@ from opendp_optimal_warehouse.grids import bins_of, grid_of
 from opendp_optimal_warehouse.kinds import Kind, check_constants, kind_of
 from opendp_optimal_warehouse.layout import Cut, Key, Layout, Measured
 
-__all__ = ["check_answers", "cut_of", "key_of", "measured_of", "secret_key"]
-
 STEPS = 1 << 20
 """Whole numbers in the range of a column."""
 Bounds = Mapping[str, Any]

@@ -11,8 +11,6 @@ from typing import Any
 
 from opendp_optimal_warehouse.errors import quietly
 
-__all__ = ["ask_all", "turn_of", "watched"]
-
 _EVERY = 0.1
 """Seconds between looks at an engine that works."""
 _JOBS = "opendp-optimal-warehouse"

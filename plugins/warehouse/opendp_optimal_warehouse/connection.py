@@ -21,8 +21,6 @@ from opendp_optimal_warehouse.public import Public, check_unique
 from opendp_optimal_warehouse.steps import Columns
 from opendp_optimal_warehouse.table import Table
 
-__all__ = ["Warehouse", "connect"]
-
 ENGINES = ("duckdb", "postgres", "pyspark")
 """Engines of Ibis that the tests of conformance have passed on."""
 

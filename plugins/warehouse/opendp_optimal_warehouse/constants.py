@@ -10,8 +10,6 @@ from typing import Any
 
 import ibis
 
-__all__ = ["real", "whole"]
-
 
 def real(number: float) -> Any:
     """A float constant, the same on every engine."""

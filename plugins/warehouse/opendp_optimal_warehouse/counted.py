@@ -15,8 +15,6 @@ from opendp_optimal_warehouse.aggregate import CHOSEN, GROUP, LARGEST_SUM, day_n
 from opendp_optimal_warehouse.kinds import Kind
 from opendp_optimal_warehouse.layout import Key, Layout
 
-__all__ = ["Counted", "as_shown", "counted", "totals_from"]
-
 Integers = NDArray[np.int64]
 
 

@@ -24,8 +24,6 @@ from opendp_optimal.extend import (
 )
 from opendp_optimal_warehouse.layout import Layout
 
-__all__ = ["Designs", "designs_of"]
-
 _LEAST = Fraction(1, 1000)
 """Epsilon for the quantiles of one row."""
 

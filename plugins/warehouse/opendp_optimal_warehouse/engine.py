@@ -21,8 +21,6 @@ from opendp_optimal_warehouse.constants import real, whole
 from opendp_optimal_warehouse.grids import Grid
 from opendp_optimal_warehouse.kinds import Kind, Kinds, kind_of
 
-__all__ = ["bytes_of", "engine_of", "kind_from", "read", "read_number", "value_of"]
-
 FIRST_DAY, LAST_DAY = datetime.date(1, 1, 1), datetime.date(9999, 12, 31)
 FIRST_TIME = datetime.datetime(1, 1, 1)
 LAST_TIME = datetime.datetime(9999, 12, 31, 23, 59, 59, 999999)

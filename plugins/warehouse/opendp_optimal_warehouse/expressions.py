@@ -20,8 +20,6 @@ from typing import Any, NoReturn
 
 from opendp_optimal_warehouse.given import constant, constants
 
-__all__ = ["Expression", "col"]
-
 _TOTAL = "is not on the list of operations that no row can make fail"
 
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from opendp_optimal.extend import storable
 
-__all__ = ["MOST_VALUES", "constant", "constants"]
-
 MOST_VALUES = 100_000
 """Constants in one list."""
 

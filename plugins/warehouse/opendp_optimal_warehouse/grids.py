@@ -20,8 +20,6 @@ from opendp_optimal.extend import interval
 from opendp_optimal_warehouse.constants import real, whole
 from opendp_optimal_warehouse.kinds import Kind
 
-__all__ = ["Grid", "bins_of", "grid_of", "hashed"]
-
 _LEAST_STEPS = 1 << 8
 _BINS = 1 << 14
 _FARTHEST = 900

@@ -14,8 +14,6 @@ from typing import Any
 from opendp_optimal_warehouse import expressions as e
 from opendp_optimal_warehouse.given import constant
 
-__all__ = ["Kind", "columns_of", "kind_of"]
-
 LARGEST = 1 << 62
 """Whole numbers that are computed are at most this in size."""
 LARGEST_ROUNDED = 1 << 51

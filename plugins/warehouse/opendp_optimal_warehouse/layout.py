@@ -10,8 +10,6 @@ from opendp_optimal.extend import Moves
 from opendp_optimal_warehouse.grids import Grid
 from opendp_optimal_warehouse.kinds import Kind
 
-__all__ = ["Cut", "Key", "Layout", "Measured", "Total"]
-
 MOST_GROUPS = 1 << 20
 
 

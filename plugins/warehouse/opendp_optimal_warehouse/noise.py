@@ -13,8 +13,6 @@ from opendp_optimal_warehouse.designs import designs_of
 from opendp_optimal_warehouse.layout import Layout
 from opendp_optimal_warehouse.steps import Totals, described, totals_distance
 
-__all__ = ["make_noisy_table", "then_noisy_table"]
-
 
 def make_noisy_table(
     input_domain: Domain,

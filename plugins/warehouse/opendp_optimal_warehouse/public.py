@@ -16,8 +16,6 @@ from opendp_optimal_warehouse.engine import bytes_of, engine_of, read
 from opendp_optimal_warehouse.given import MOST_VALUES, constant, constants
 from opendp_optimal_warehouse.kinds import Kind, check_constants
 
-__all__ = ["Public", "listed", "public_frame"]
-
 _TYPES = {
     "whole": "int64",
     "text": "string",

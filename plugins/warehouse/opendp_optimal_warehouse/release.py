@@ -28,8 +28,6 @@ from opendp_optimal_warehouse.steps import (
 if TYPE_CHECKING:
     from opendp_optimal_warehouse.table import Table
 
-__all__ = ["Release"]
-
 
 @dataclass(frozen=True)
 class Release:

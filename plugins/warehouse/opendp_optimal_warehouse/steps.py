@@ -34,28 +34,6 @@ from opendp_optimal_warehouse.kinds import Kind, kind_of
 from opendp_optimal_warehouse.layout import Layout
 from opendp_optimal_warehouse.public import Public
 
-__all__ = [
-    "Columns",
-    "make_clip_per_person",
-    "make_derive",
-    "make_groups_per_person",
-    "make_join",
-    "make_rows_per_person",
-    "make_tally",
-    "make_where",
-    "make_whole_rows",
-    "people_distance",
-    "table_domain",
-    "then_clip_per_person",
-    "then_derive",
-    "then_groups_per_person",
-    "then_join",
-    "then_rows_per_person",
-    "then_tally",
-    "then_where",
-    "then_whole_rows",
-]
-
 _LONGEST_NAME = 63
 """PostgreSQL cuts longer ones off."""
 

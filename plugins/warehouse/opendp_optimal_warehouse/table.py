@@ -34,8 +34,6 @@ from opendp_optimal_warehouse.steps import (
     table_domain,
 )
 
-__all__ = ["Table"]
-
 MOST_ROWS = 1024
 _MOST_COLUMNS = 100
 Bounds = Mapping[str, Any]

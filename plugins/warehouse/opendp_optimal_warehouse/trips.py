@@ -11,8 +11,6 @@ from opendp_optimal.budget import open_ledger
 from opendp_optimal_warehouse.connection import connect
 from opendp_optimal_warehouse.expressions import col
 
-__all__ = ["ZONES", "make_trips", "year_of_trips"]
-
 ZONES = ["airport", "centre", "east", "harbour", "hills", "north", "south", "west"]
 YEAR = 2024
 

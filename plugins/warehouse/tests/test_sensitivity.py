@@ -16,7 +16,7 @@ from opendp_optimal_warehouse import aggregate, col, connect, grids
 from opendp_optimal_warehouse.release import rows_of
 from opendp_optimal_warehouse.steps import make_tally
 
-EXAMPLES = int(os.environ.get("WAREHOUSE_PLANS", "8"))
+EXAMPLES = int(os.environ.get("WAREHOUSE_PLANS", min(8, settings().max_examples)))
 PHASES = [phase for phase in Phase if phase is not Phase.shrink]
 
 
