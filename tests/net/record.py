@@ -2,26 +2,36 @@
 
 ``python tests/net/record.py`` compares everything with ``recorded.json`` (solved tables too, which
 takes a minute); ``--write`` records it anew. Names are imported from the public faces only.
+
+The last bits of solved tables depend on the processor. ``--against TREE`` compares only them, with
+those that another tree of the project (``git worktree add TREE f5f4322``) solves on this machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import importlib
 import inspect
 import json
+import os
 import re
+import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 _MODULE = re.compile(r"\bopendp_optimal(_\w+)?\.[\w.]*\.(?=\w)")
 RECORDED = Path(__file__).parent / "recorded.json"
 FACES = (
     "opendp_optimal",
+    "opendp_optimal.budget",
+    "opendp_optimal.extend",
     "opendp_optimal.testing",
     "opendp_optimal_select",
     "opendp_optimal_bayes",
@@ -31,13 +41,47 @@ FACES = (
     "opendp_optimal_warehouse",
 )
 JSON = (
-    ("advise", "1", "1e-6", "--json"),
-    ("advise", "0.5", "--integer", "--json"),
-    ("compare", "1", "1e-6", "--json"),
-    ("solve", "1", "1e-6", "--json"),
-    ("show", "1", "0.1", "--json"),
-    ("plugins", "--json"),
+    "solve 1.7 0.01",
+    "cache list",
+    "advise 1 1e-6",
+    "advise 0.5 --integer",
+    "bayes geometric --n 2 --decay 1/2",
+    "bayes posterior counts.csv --noise geometric:1",
+    "bayes refine --n 2 --t 4",
+    "budget create survey --epsilon 1",
+    "budget log",
+    "budget show",
+    "budget verify",
+    "cache path",
+    "compare 1 1e-6",
+    "demo",
+    "geo audit --draws 100",
+    "geo count points.csv --budget 1 --region region.wkt",
+    "geo count-map points.csv --rho 1 --bounds 0,0,100,100 --cells 2",
+    "geo density points.csv --budget 1 --bounds 0,0,100,100 --bandwidth 50 --cells 2",
+    "geo kde points.csv --budget 1 --at 50,50 --bandwidth 50",
+    "geo neighbours points.csv --budget 1 --at 50,50 --k 1",
+    "keys 1 1e-6",
+    "learn budget --numerical 1",
+    "plugins",
+    "select ask --value 1.5 --k 2",
+    "select audit --draws 100",
+    "select offsets",
+    "select ring --tolerance 1 --cells 2",
+    "show 1 0.1",
+    "solve 1 1e-6",
+    "verify",
+    "warehouse demo --trips 1000",
+    "warehouse release --url duckdb:///rows.db --table people --rows-are-people --count "
+    "--epsilon 0.5 --delta 0 --ledger budgets.db --name survey",
+    "warm --epsilon 1 --delta 1e-6 --jobs 1",
 )
+"""Commands that print for machines, asked one after the other in a folder with :data:`FILES`."""
+FILES = {
+    "counts.csv": "place,count\na,3\nb,0\nc,5\n",
+    "points.csv": "x,y\n10,20\n30,40\n50,60\n",
+    "region.wkt": "POLYGON ((0 0, 100 0, 100 100, 0 100, 0 0))",
+}
 
 
 def noise_requests() -> list[dict[str, Any]]:
@@ -159,11 +203,34 @@ def commands() -> dict[str, str]:
                 command = command.commands[part]
             result = runner.invoke(command, ["--help"], prog_name=" ".join(path))
             found[" ".join(path)] = _words(result.output)
-    for arguments in JSON:
-        name, *rest = arguments
-        result = runner.invoke(top[name], rest, prog_name=name)
-        printed = json.loads(result.output)
-        found["json " + " ".join(arguments)] = _keys(printed)
+    return found | printed(runner, top)
+
+
+def printed(runner: Any, top: dict[str, Any]) -> dict[str, str]:
+    """The keys of what every command that has ``--json`` prints."""
+    import duckdb
+
+    from opendp_optimal_select import Catalogue, Server, service
+
+    found = {}
+    server = Server(Catalogue([1.0, 2.0], ["a", "b"]))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        mock.patch.dict(os.environ, {"OPENDP_OPTIMAL_CACHE": "tables"}),
+        mock.patch.object(service, "http_transport", return_value=server.handle),
+    ):
+        for name, text in FILES.items():
+            Path(name).write_text(text)
+        with duckdb.connect("rows.db") as rows:
+            rows.sql("CREATE TABLE people AS SELECT 1 AS age")
+        for line in JSON:
+            name, *rest = line.split()
+            result = runner.invoke(top[name], [*rest, "--json"], prog_name=name)
+            try:
+                found[f"json {line}"] = _keys(json.loads(result.stdout))
+            except ValueError:
+                raise RuntimeError(f"{line}: {result.output} {result.exception!r}") from None
     return found
 
 
@@ -227,17 +294,34 @@ def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
         yield f"changed: {path}\n    {old}\n    {new}"
 
 
+def solved_by(tree: Path) -> Any:
+    """The tables that another tree of the project solves."""
+    known = os.pathsep.join(map(str, [tree.resolve(), *tree.resolve().glob("plugins/*")]))
+    command = [sys.executable, str(Path(__file__)), "--solve"]
+    environment = {**os.environ, "PYTHONPATH": known}
+    return json.loads(
+        subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout
+    )
+
+
 def main() -> int:
     """Compare, or record."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="record what is there now")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--write", action="store_true", help="record what is there now")
+    other.add_argument("--solve", action="store_true", help="print solved tables")
+    other.add_argument("--against", type=Path, metavar="TREE", help="compare solved tables")
     warnings.simplefilter("ignore")
     given = parser.parse_args()
-    now = everything()
+    if given.solve:
+        print(json.dumps(dict(tables())))
+        return 0
+    now = {"tables": dict(tables())} if given.against else everything()
     if given.write:
         RECORDED.write_text(json.dumps(now, indent=1, sort_keys=True) + "\n")
         return 0
-    found = list(differences(json.loads(RECORDED.read_text()), now))
+    known = {"tables": solved_by(given.against)} if given.against else None
+    found = list(differences(known or json.loads(RECORDED.read_text()), now))
     print("\n".join(found) or "nothing changed")
     return bool(found)
 

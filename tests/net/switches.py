@@ -12,6 +12,7 @@ alone, so that it counts any version that is on the path:
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -44,11 +45,14 @@ def switches(call: Callable[[], object]) -> Counter[tuple[str, str]]:
         if caller is not None and _file(caller) != here:
             found[_file(caller), here] += 1
 
+    gc.collect()
+    gc.disable()  # what others left behind is cleared away now, not during the call
     sys.setprofile(watch)
     try:
         call()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return found
 
 

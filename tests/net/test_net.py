@@ -12,6 +12,7 @@ RECORDED = json.loads(record.RECORDED.read_text())
 
 
 @pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize("part", ["signatures", "commands", "hooks", "bundled"])
 def test_nothing_changed(part):
     """Run ``python -m tests.net.record --write`` for a change that is meant."""
