@@ -25,7 +25,7 @@ import pluggy
 
 from opendp_optimal import hookspecs
 from opendp_optimal.lazy import Late
-from opendp_optimal.losses import add_loss
+from opendp_optimal.losses import add_loss, refuse_taken
 
 OWN = "opendp-optimal"
 PREFIX = hookspecs.PROJECT + "_"
@@ -43,6 +43,7 @@ class Registered:
     name: str
     value: Any
     distribution: str
+    entry_point: str
 
 
 @dataclass(frozen=True)
@@ -109,14 +110,25 @@ class Plugins:
         accepted: dict[str, Registered] = {}
         hook = f"{PREFIX}register_{kind}"
         for plugin in self.found:
-            if hook in plugin.hooks:
-                accepted.update(self._ask(plugin, hook, check, accepted))
+            if hook in plugin.hooks and not self.failed(plugin):
+                accepted.update(self._ask(plugin, kind, check, accepted))
         return MappingProxyType(accepted)
 
+    def failed(self, plugin: Plugin) -> bool:
+        """Whether something went wrong with it: then its hooks are not asked any more."""
+        owner = plugin.distribution, plugin.entry_point
+        return any((f.distribution, f.entry_point) == owner for f in self.failures)
+
+    def of(self, plugin: Plugin, kind: str) -> list[Registered]:
+        """What one plugin adds of a kind."""
+        owner, every = (plugin.distribution, plugin.entry_point), getattr(self, kind).values()
+        return [one for one in every if (one.distribution, one.entry_point) == owner]
+
     def _ask(
-        self, plugin: Plugin, hook: str, check: Check, taken: Mapping[str, Registered]
+        self, plugin: Plugin, kind: str, check: Check, taken: Mapping[str, Registered]
     ) -> Mapping[str, Registered]:
         """Call one hook of one plugin; all of what it registers is accepted, or nothing."""
+        hook, module = f"{PREFIX}register_{kind}", self.manager.get_plugin(_key(plugin))
         staged: dict[str, Registered] = {}
 
         def register(value: Any, **options: Any) -> None:
@@ -127,7 +139,8 @@ class Plugins:
                     f"name {name!r} is registered twice: "
                     f"by {owner.distribution} and by {plugin.distribution}"
                 )
-            staged[name] = Registered(name, value, plugin.distribution)
+            _refuse_taken(module, kind, name, value)
+            staged[name] = Registered(name, value, plugin.distribution, plugin.entry_point)
 
         others = [p for n, p in self.manager.list_name_plugin() if n != _key(plugin)]
         try:
@@ -186,11 +199,9 @@ def load() -> Plugins:
     """
     result = discover()
     for kind in IN_USE:
-        for added in getattr(result, kind).values():
-            try:
-                _use(kind, added.name, added.value)
-            except ValueError as error:
-                result._fail(added.distribution, added.name, _words(error))
+        for plugin in result.found:
+            for added in result.of(plugin, kind):
+                _use(result.manager.get_plugin(_key(plugin)), kind, added.name, added.value)
     return result
 
 
@@ -204,31 +215,57 @@ def enrol(plugin: Any) -> None:
 
     :param plugin: the module with the hooks.
     """
-    staged: list[tuple[str, str, Any]] = []
+    staged: dict[tuple[str, str], Any] = {}
 
     def registering(kind: str, check: Check) -> Callable[..., None]:
-        return lambda value, **options: staged.append((kind, *check(value, **options)))
+        def register(value: Any, **options: Any) -> None:
+            name, value = check(value, **options)
+            if (kind, name) in staged:
+                raise ValueError(f"name {name!r} is registered twice")
+            _refuse_taken(plugin, kind, name, value)
+            staged[kind, name] = value
+
+        return register
 
     for kind, check in IN_USE.items():
         hook = getattr(plugin, f"{PREFIX}register_{kind}", None)
         if hook is not None:
             hook(registering(kind, check))
-    for added in staged:  # all hooks went well
-        _use(*added)
+    for added, value in staged.items():  # all hooks went well
+        _use(plugin, *added, value)
 
 
-def _use(kind: str, name: str, value: Any) -> None:
-    """Put to use what a plugin adds: in the Context API, by its name, among folders of tables."""
+_in_use: dict[tuple[str, str], Any] = {}
+"""Which plugin put what to use, by kind and name."""
+
+
+def _refuse_taken(plugin: Any, kind: str, name: str, value: Any) -> None:
+    """Raise if somebody else has the name; the hooks of one plugin may be called again."""
+    if kind not in IN_USE or _in_use.get((kind, name)) is plugin:
+        return
     if kind == "mechanisms":
-        from opendp_optimal.measure._opendp import enroll
+        from opendp_optimal.measure import _opendp
 
-        enroll(value, name)
+        _opendp.refuse_taken(value, name)
+    elif kind == "losses":
+        refuse_taken(value, name)
+
+
+def _use(plugin: Any, kind: str, name: str, value: Any) -> None:
+    """Put to use what a plugin adds: in the Context API, by its name, among folders of tables."""
+    if _in_use.get((kind, name)) is plugin:
+        return
+    if kind == "mechanisms":
+        from opendp_optimal.measure import _opendp
+
+        _opendp.enroll(value, name)
     elif kind == "losses":
         add_loss(value, name)
     else:
         from opendp_optimal.table.store import add_directory
 
         add_directory(value)
+    _in_use[kind, name] = plugin
 
 
 def _ordered(points: Iterable[EntryPoint]) -> list[EntryPoint]:
@@ -267,7 +304,7 @@ def _mechanism(make: Any, *, name: str | None = None) -> tuple[str, Any]:
         if not given.startswith("make_"):
             raise ValueError(f"make_function ({given or make!r}) must be called make_<name>")
         name = given.removeprefix("make_")
-    if not name.isidentifier():
+    if not isinstance(name, str) or not name.isidentifier():
         raise ValueError(f"name ({name!r}) must be a Python identifier")
     if isinstance(make, Late):  # looked at when it is first used
         return name, make
@@ -279,7 +316,8 @@ def _mechanism(make: Any, *, name: str | None = None) -> tuple[str, Any]:
 
 def _loss(loss: Any, *, name: str | None = None) -> tuple[str, Any]:
     if name is not None:
-        if not callable(loss) or not name.removesuffix(":").isidentifier():
+        named = isinstance(name, str) and name.removesuffix(":").isidentifier()
+        if not callable(loss) or not named:
             raise ValueError(f"loss ({loss!r}) must be made by a function with a name ({name!r})")
         return name, loss
     from opendp_optimal.losses.base import Loss

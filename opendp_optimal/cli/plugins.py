@@ -22,15 +22,7 @@ def plugins(as_json: bool) -> int:
     found = registry.load()
     rows = []
     for plugin in found.found:
-        added = {
-            kind: sorted(
-                item.name
-                for item in getattr(found, kind).values()
-                if item.distribution == plugin.distribution
-                and f"opendp_optimal_register_{kind}" in plugin.hooks
-            )
-            for kind in KINDS
-        }
+        added = {kind: sorted(one.name for one in found.of(plugin, kind)) for kind in KINDS}
         rows.append((plugin, {kind: names for kind, names in added.items() if names}))
     if as_json:
         print_json(

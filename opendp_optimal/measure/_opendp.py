@@ -71,9 +71,7 @@ def enroll(make: Callable[..., Any], name: str) -> None:
     :param name: what ``context.query().<name>()`` is called.
     :raises ValueError: if OpenDP or somebody else has the name.
     """
-    if name in constructors and _enrolled.get(name) != make:
-        other = getattr(_enrolled.get(name), "__module__", "opendp")
-        raise ValueError(f"name ({name!r}) is already in the Context API, from {other}")
+    refuse_taken(make, name)
     if name in constructors:
         return
     if isinstance(make, Late):
@@ -81,6 +79,13 @@ def enroll(make: Callable[..., Any], name: str) -> None:
     else:
         dp.register(make, name)
     _enrolled[name] = make
+
+
+def refuse_taken(make: Callable[..., Any], name: str) -> None:
+    """Raise if OpenDP or somebody else has the name in the Context API."""
+    if name in constructors and _enrolled.get(name) != make:
+        other = getattr(_enrolled.get(name), "__module__", "opendp")
+        raise ValueError(f"name ({name!r}) is already in the Context API, from {other}")
 
 
 class _LateThen:

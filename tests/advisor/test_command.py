@@ -53,7 +53,7 @@ def test_failures_are_told(capsys, monkeypatch) -> None:
         raise RuntimeError("out of order")
 
     found = dict(plugins.load().candidates)
-    found["broken"] = plugins.Registered("broken", broken, "somebody")
+    found["broken"] = plugins.Registered("broken", broken, "somebody", "it")
     monkeypatch.setitem(vars(plugins.load()), "candidates", found)
     assert run(["advise", "1"]) == 1
     assert "failed: broken of somebody: out of order" in capsys.readouterr().err

@@ -105,6 +105,9 @@ def bad_hooks() -> dict[str, dict[str, Any]]:
     def raising(register: Any) -> None:
         raise RuntimeError("broken inside")
 
+    def raising_twice(register: Any) -> None:
+        raise RuntimeError("broken twice")
+
     def leaving(register: Any) -> None:
         raise SystemExit(3)
 
@@ -128,11 +131,14 @@ def bad_hooks() -> dict[str, dict[str, Any]]:
         "must be callable": marked("mechanisms", registering("make_thing")),
         "make_<name>": marked("mechanisms", registering(registering())),
         "identifier": marked("mechanisms", registering(make_thing, name="a b")),
+        "name (3) must be": marked("mechanisms", registering(make_thing, name=3)),
         "input_domain, input_metric": marked("mechanisms", registering(bad_hooks, name="x")),
         "existing folder": marked("tables", registering("no/such/folder")),
         "must be a Loss": marked("losses", registering("l7")),
         "built-in loss": marked("losses", naming_a_loss_l1),
         "made by a function with a name": marked("losses", taking_a_family),
+        "with a name (3)": marked("losses", registering(make_thing, name=3)),
+        "broken twice": marked("mechanisms", raising_twice) | marked("losses", raising_twice),
         "click.Command": marked("commands", registering(print)),
     }
 

@@ -138,6 +138,74 @@ def test_a_plugin_with_a_broken_hook_leaves_nothing_behind() -> None:
     run(BROKEN)
 
 
+HOOKED = """
+import sys, types
+from importlib.metadata import EntryPoint
+from opendp_optimal import Loss, hookimpl, hookspecs, plugins
+from opendp_optimal.losses import NAMED
+from opendp_optimal.losses.base import loss_of
+from opendp_optimal.measure._opendp import _enrolled
+
+def made(name, **hooks):
+    module = sys.modules[name] = types.ModuleType(name)
+    for hook, function in hooks.items():
+        function.__name__ = f"opendp_optimal_register_{hook}"
+        setattr(module, function.__name__, hookimpl(function))
+    return module
+
+def loaded(*names):
+    points = [EntryPoint(name, name, hookspecs.PROJECT) for name in names]
+    plugins.entry_points = lambda group: points
+    return plugins.load.__wrapped__()
+
+def losses(register):
+    register(Loss(lambda x: abs(x) ** 1.5, "three halves"))
+    register(lambda text: Loss(lambda x: abs(x) ** float(text), f"to {text}"), name="to:")
+
+def mechanisms(register):
+    register(lambda input_domain, input_metric: None, name="thing")
+"""
+AGAIN = """
+plugin = made("hasty", losses=losses, mechanisms=mechanisms)
+plugins.enrol(plugin)
+plugins.enrol(plugin)
+first = loss_of("three halves"), _enrolled["thing"]
+found = loaded("hasty")
+assert not found.failures and set(found.losses) == {"three halves", "to:"}, found.failures
+assert (loss_of("three halves"), _enrolled["thing"]) == first
+assert loss_of("to:2.5")(2.0) == 2.0**2.5
+"""
+TAKEN = """
+def taking(register):
+    register(Loss(lambda x: abs(x) ** 1.25, "new"))
+    register(Loss(lambda x: abs(x) ** 1.75, sys.argv[1]))
+
+plugins.enrol(made("first", losses=losses))
+plugin = made("late", losses=taking, mechanisms=mechanisms)
+try:
+    plugins.enrol(plugin)
+except ValueError as error:
+    assert sys.argv[2] in str(error)
+else:
+    raise AssertionError
+assert "new" not in NAMED and "thing" not in _enrolled
+(failure,) = loaded("first", "late").failures
+assert failure.entry_point == "late" and "registered twice" in failure.reason
+assert "new" not in NAMED
+"""
+
+
+def test_hooks_may_be_called_again() -> None:
+    run(HOOKED + AGAIN)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("three halves", "is taken"), ("new", "registered twice")]
+)
+def test_a_plugin_that_takes_a_name_leaves_nothing_behind(name: str, reason: str) -> None:
+    run(HOOKED + TAKEN, name, reason)
+
+
 def test_an_import_makes_the_losses_and_tables_of_a_plugin_usable() -> None:
     pytest.importorskip("opendp_optimal_example")
     run(
