@@ -24,6 +24,7 @@ from opendp_optimal.budget import shares as accounting
 from opendp_optimal.errors import CertificateError, GapWarning, SolverError
 from opendp_optimal.exact.numbers import float_down, float_up
 from opendp_optimal.losses.base import Loss, loss_of
+from opendp_optimal.measure.closed import WIDEST_DISCRETE
 from opendp_optimal.problem.noise import MIN_EPSILON
 from opendp_optimal.search import noise as engine
 from opendp_optimal.search.sizing import integer_sensitivity
@@ -105,15 +106,18 @@ def missing(name: str, reason: str) -> Remark:
 
 def _gaussian(request: Request) -> Candidate:
     epsilon, delta, count = request.epsilon, request.delta, request.releases
-    if request.integer:
+    sigma = accounting.gaussian_scale(epsilon, delta, count) * request.sensitivity
+    discrete = request.integer and sigma <= WIDEST_DISCRETE
+    if discrete:
         sigma = accounting.discrete_gaussian_scale(epsilon, delta, count, int(request.sensitivity))
         loss = known.DiscreteGaussian(sigma).expected_loss(request.loss)
+    elif request.integer:  # real noise, rounded
+        loss = known.Gaussian(sigma).rounded().expected_loss(request.loss)
     else:
-        sigma = accounting.gaussian_scale(epsilon, delta, count) * request.sensitivity
         loss = known.Gaussian(1.0).expected_loss(request.loss, sigma)
     if count == 1:
         exact = exact_gaussian(request.distance, (epsilon, delta))
-    elif request.integer:  # by its own name, so that its whole curve is known
+    elif discrete:  # by its own name, so that its whole curve is known
         exact = _opendp("gaussian", scale=sigma)
     else:
         exact = exact_gaussian(request.distance, float_down(rho_of(request.sensitivity, sigma)))

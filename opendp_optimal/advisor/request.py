@@ -18,6 +18,8 @@ MOST_RELEASES = 1_000_000
 MOST_NUMBERS = 1 << 20
 MAX_RHO = 1e3
 _CLOSE = 1e-9
+_SMALL, _LARGE = 1e-300, 1e300
+"""Losses of one error between these, those of much smaller and much larger errors are floats."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,12 @@ class Request:
         self._check_target()
         for name in ("sensitivity", "gap"):
             object.__setattr__(self, name, positive(name, getattr(self, name)))
+        if not self.in_floats(self.sensitivity):
+            wanted = "larger" if self.sensitivity < 1 else "smaller"
+            raise ValueError(
+                f"sensitivity ({self.sensitivity}) must be {wanted}: floats do not hold its "
+                f"{self.loss.name} loss"
+            )
         if not isinstance(self.integer, bool):
             raise ValueError(f"integer ({self.integer!r}) must be True or False")
         count = whole("releases", self.releases, most=MOST_RELEASES)
@@ -107,6 +115,11 @@ class Request:
                 f"loss ({self.loss.name}) must be l2 for queries ({self.queries}): noise for all "
                 "of them is made for the squared error"
             )
+
+    def in_floats(self, error: float) -> bool:
+        """Whether floats hold the losses of errors about as large, for losses that are a power."""
+        power = max(1, self.loss.power)
+        return bool(_SMALL ** (1 / power) <= error <= _LARGE ** (1 / power))
 
     @property
     def wide(self) -> bool:

@@ -23,6 +23,8 @@ SHARE = 0.5
 """The part of delta that is divided among (epsilon, delta)-private releases."""
 MOST_TIGHT = 2000
 """Up to so many releases privacy loss distributions are composed; beyond, the theorems serve."""
+MOST_LISTED = 1 << 16
+"""Up to this sensitivity the losses of discrete Laplace noise are listed."""
 _CLOSE = 1e-4
 """To what part of itself a share is found."""
 
@@ -76,8 +78,11 @@ def laplace_share(epsilon: float, delta: float, count: int, sensitivity: int | N
     step = 2.0 ** math.floor(math.log2(epsilon / 2000))
 
     def fits(each: float) -> bool:
-        if sensitivity is None:
-            one = pld.from_laplace_mechanism(1 / each, value_discretization_interval=step)
+        if sensitivity is None or sensitivity > MOST_LISTED:
+            # Losses of discrete noise are a step of 2 each / sensitivity apart, and between two of
+            # them its delta is a chord: real noise whose largest loss is a step more loses more.
+            most = each if sensitivity is None else each * (1 + 2 / sensitivity) * (1 + 1e-15)
+            one = pld.from_laplace_mechanism(1 / most, value_discretization_interval=step)
         else:
             one = pld.from_discrete_laplace_mechanism(
                 each / sensitivity, sensitivity, value_discretization_interval=step

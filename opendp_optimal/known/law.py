@@ -23,6 +23,8 @@ _RARE = 1e-12
 _PARTS = 16
 _MOST = 1 << 22
 _MOST_ROUNDED = 1 << 20
+WIDE = 1e4
+"""From this spread on sums over integers are integrals."""
 _FAR = 40
 """Spreads beyond which nothing is left of the noise."""
 
@@ -107,10 +109,12 @@ class Symmetric(Law):
 
     def _integral(self, loss: Loss, unit: float) -> float:
         """Integrate a loss over a tail and its mirror image."""
-        end = 1.0
-        while float(self.tail(np.array([end]))[0]) > _TAIL and end < 1e9:
+        near = self.spread if self.spread > WIDE else 1.0
+        end = near
+        while float(self.tail(np.array([end]))[0]) > _TAIL and end < 1e9 * near:
             end *= 2
-        edges = np.concatenate([np.linspace(0, 1, _STEPS // 4), np.geomspace(1, end, _STEPS)[1:]])
+        far = np.geomspace(near, end, _STEPS)[1:]
+        edges = np.concatenate([np.linspace(0, near, _STEPS // 4), far])
         at = self.tail(edges)
         weights = np.append(at[:-1] - at[1:], at[-1])
         middles = np.append((edges[:-1] + edges[1:]) / 2, end) * unit
@@ -154,6 +158,8 @@ class SymmetricIntegers(Symmetric):
         return float(2 * (self._side * np.arange(self.reach + 1.0) ** power).sum())
 
     def _integral(self, loss: Loss, unit: float) -> float:
+        if self.spread > WIDE:
+            return super()._integral(loss, unit)
         at = np.arange(self.reach + 1, dtype=np.float64) * unit
         costs = loss.values(at) + loss.values(-at)
         costs[0] /= 2

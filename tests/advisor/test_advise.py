@@ -1,15 +1,17 @@
 """What the advisor says: rankings, bounds, calls that can be made, and clear errors."""
 
 import math
+import tracemalloc
 from importlib.metadata import EntryPoint
 
+import numpy as np
 import opendp.prelude as dp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import opendp_optimal
-from opendp_optimal import Loss, advise, known, plugins
+from opendp_optimal import Loss, advise, compose, known, plugins
 from opendp_optimal.advisor.additive import additive_candidates
 from opendp_optimal.advisor.request import Bound, Candidate, Request
 
@@ -126,6 +128,40 @@ def test_use_gaussian_from_some_number_of_releases_on() -> None:
     assert after.best.loss == pytest.approx(count * known.gaussian_sigma(1.0, 1e-6) ** 2)
 
 
+@pytest.mark.parametrize("sensitivity", [5, 900, 10**6])
+@pytest.mark.parametrize("releases", [1, 2, 5])
+def test_gaussian_noise_on_integers_costs_what_it_says(sensitivity: int, releases: int) -> None:
+    dp.enable_features("contrib")
+    asked = advise(1.0, 1e-6, sensitivity, integer=True, releases=releases)
+    candidate = asked.candidate("gaussian")
+    made = candidate.make(dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"))
+    _, delta = compose([made] * releases, d_in=sensitivity, epsilon=1.0)
+    assert delta <= 1e-6 * (1 + 1e-6)
+    errors = np.abs([made(0) for _ in range(400)])
+    # Absolute errors have a standard deviation of .76 of their mean: seven standard errors.
+    assert errors.mean() == pytest.approx(candidate.loss, rel=7 * 0.76 / 20)
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"releases": 3}, {"loss": "l2"}, {"bounds": (0, 100)}], ids=str
+)
+def test_integers_may_move_as_far_as_they_like(more) -> None:
+    tracemalloc.start()
+    found = advise(1.0, 1e-6, 1e9, integer=True, **more)
+    held = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert held < 2e8  # none of them is listed
+    assert not found.failures
+    assert found.candidate("gaussian").loss > 1e9
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 5e-324), (0.0, 1e-310), (-1.7e308, 1.7e308), (0, 1e300)])
+@pytest.mark.parametrize("loss", ["l1", "l2"])
+def test_bounds_at_the_ends_of_floats_are_remarked_on(bounds, loss) -> None:
+    for sensitivity in (1e-100, 1.0, 1e100):
+        assert advise(1.0, 1e-6, sensitivity, bounds=bounds, loss=loss).failures == ()
+
+
 def test_pure_privacy_has_no_gaussian() -> None:
     advice = advise(epsilon=1.0, releases=5)
     assert advice.gaussian_from is None
@@ -189,6 +225,8 @@ def test_plain_values_and_text() -> None:
         ({"prior": [1.0], "bounds": (0, 1), "integer": True}, "must have 2 chances"),
         ({"loss": "l9"}, r"loss \('l9'\) must be"),
         ({"gap": 0.0}, r"gap \(0.0\) must be positive"),
+        ({"sensitivity": 1e200, "loss": "l2"}, "must be smaller: floats do not hold its l2 loss"),
+        ({"sensitivity": 1e-310}, "must be larger: floats do not hold its l1 loss"),
     ],
 )
 def test_bad_requests(change, message) -> None:
@@ -199,7 +237,7 @@ def test_bad_requests(change, message) -> None:
 def with_candidates(monkeypatch, *functions):
     found = plugins.Plugins(plugins.make_manager(), ())
     vars(found)["candidates"] = {
-        f.__name__: plugins.Registered(f.__name__, f, "somebody") for f in functions
+        f.__name__: plugins.Registered(f.__name__, f, "somebody", "it") for f in functions
     }
     monkeypatch.setattr(plugins, "load", lambda: found)
 

@@ -53,6 +53,16 @@ def test_laplace_is_priced_below_the_worst_case(count) -> None:
     assert whole == pytest.approx(tight, rel=0.05)
 
 
+@pytest.mark.parametrize("sensitivity", [1, 2, 7, 500])
+def test_discrete_noise_far_beyond_lists_is_priced_above_itself(sensitivity, monkeypatch) -> None:
+    pytest.importorskip("dp_accounting")
+    listed = shares.laplace_share.__wrapped__(1.0, 1e-5, 10, sensitivity)
+    monkeypatch.setattr(shares, "MOST_LISTED", 0)
+    unlisted = shares.laplace_share.__wrapped__(1.0, 1e-5, 10, sensitivity)
+    assert unlisted <= listed * (1 + 1e-3)  # the library rounds up, on a grid
+    assert sensitivity < 100 or unlisted >= 0.99 * listed
+
+
 def test_laplace_composition_by_simulation() -> None:
     pytest.importorskip("dp_accounting")
     epsilon, delta, count = 1.0, 0.05, 12

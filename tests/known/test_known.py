@@ -326,3 +326,34 @@ def test_one_gaussian_delta_for_all() -> None:
     for sigma, epsilon, distance in ((1.0, 1.0, 1.0), (30.0, 0.01, 2.0), (0.05, 3.0, 0.5)):
         one = filters.gaussian_delta(epsilon, 0.5 / sigma**2, distance=distance)
         assert one == pytest.approx(gaussian_delta(sigma / distance, epsilon * distance))
+
+
+@pytest.mark.parametrize("scale", [20.0, 300.0])
+def test_wide_integers_are_not_listed(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = np.arange(0, 6 * scale, scale / 7)
+    power = Loss(lambda x: abs(x) ** 1.5)
+
+    def facts() -> list[float]:
+        law, other = DiscreteGaussian(scale), Geometric(1 / scale)
+        mean = law.expected_loss(power), other.expected_loss(power)
+        return [law.moment(1), law.moment(2), *mean, *law.pmf(3), *law.cdf(-at), *law.cdf(at)]
+
+    listed = facts()
+    for module in ("known.law", "known.integer"):
+        monkeypatch.setattr(f"opendp_optimal.{module}.WIDE", 10.0)
+    assert facts() == pytest.approx(listed, rel=3e-5)
+
+
+@pytest.mark.parametrize("scale", [1e7, 1e15, 1e100])
+def test_noise_of_any_width_has_its_facts(scale: float) -> None:
+    cost = Loss(lambda x: abs(x) ** 1.5)
+    for wide, real in (
+        (DiscreteGaussian(scale), Gaussian(1.0)),
+        (Geometric(1 / scale), known.Laplace(1.0)),
+    ):
+        assert wide.moment(1) == pytest.approx(scale * real.moment(1), rel=1e-9)
+        assert wide.moment(2) == pytest.approx(scale**2 * real.moment(2), rel=1e-9)
+        assert wide.quantile(0.975) == pytest.approx(scale * real.quantile(0.975), rel=1e-6)
+        assert wide.expected_loss(cost) == pytest.approx(
+            real.expected_loss(cost) * scale**1.5, rel=1e-3
+        )

@@ -40,6 +40,12 @@ def within_bounds(request: Request) -> Iterator[Proposal]:
         )
     if request.bounds is None or request.size > MOST_PARTS:
         return
+    if not request.in_floats(request.bounds[1] - request.bounds[0]):
+        yield Remark(
+            text=f"noise within bounds ({request.bounds[0]:g}, {request.bounds[1]:g}) was not "
+            f"compared: floats do not hold the {request.loss.name} loss of their distance"
+        )
+        return
     for added in additive_candidates(replace(request, bounds=None, prior=None)):
         if isinstance(added, Candidate) and added.noise is not None:
             yield from _pair(request, added, added.noise)

@@ -79,7 +79,7 @@ class Law:
     @cached_property
     def extra(self) -> int:
         """Observations beyond each end, integers or parts; those further out count as the last."""
-        return min(MOST_PARTS, math.ceil(self.noise.margin / self._unit))
+        return math.ceil(min(MOST_PARTS, self.noise.margin / self._unit))
 
     @cached_property
     def seen(self) -> Floats:
