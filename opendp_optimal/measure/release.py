@@ -45,7 +45,6 @@ LARGEST = {"f64": sys.float_info.max, "f32": float(np.finfo(np.float32).max)}
 EXACT = 2**52
 FINEST = 1074
 """Every float is a multiple of ``2**-FINEST``: on a finer grid nothing is rounded."""
-LARGEST_INTEGER_SENSITIVITY = 2**44
 LONGEST_NOISE = 2**59
 """Grid steps that the noise can be long, at most: it is drawn in 64-bit integers."""
 RESOLUTION = 2**16
@@ -87,14 +86,9 @@ def grid_for(space: Space, table: NoiseTable, sensitivity: Fraction) -> Grid:
     bits = target.denominator.bit_length() - target.numerator.bit_length()
     while Fraction(2) ** -bits > target:
         bits += 1
-    if space.integer:
-        if sensitivity > LARGEST_INTEGER_SENSITIVITY:
-            raise ValueError(
-                f"d_in ({sensitivity}) must be at most {LARGEST_INTEGER_SENSITIVITY} for integers"
-            )
-        # Whole numbers stay as they are, unless their noise would be too long to be drawn.
-        if (sensitivity / table.cells + 2) * (table.radius + 1) < LONGEST_NOISE:
-            bits = max(bits, 0)
+    # Whole numbers stay as they are, unless their noise would be too long to be drawn.
+    if space.integer and (sensitivity / table.cells + 2) * (table.radius + 1) < LONGEST_NOISE:
+        bits = max(bits, 0)
     slack = slack_of(space, bits)
     moved = math.floor(sensitivity * Fraction(2) ** bits) + slack
     steps = -(-moved // table.cells) | 1  # an odd number
