@@ -97,8 +97,8 @@ def test_intervals_of_vectors_hold_what_they_claim_on_average_over_releases(norm
     with pytest.warns(PosteriorWarning, match="miss together"):
         low, high = found.interval(0.9)
     held = ((low <= true) & (true <= high)).mean(axis=1)
-    # Releases are independent: a false alarm is rarer than 1 in 10,000.
-    assert abs(held.mean() - found.claimed(0.9)) < 4 * held.std() / 20
+    # Releases are independent: a false alarm is rarer than one in a million.
+    assert abs(held.mean() - found.claimed(0.9)) < 5 * held.std() / 20
 
 
 def test_independent_noise_does_not_warn() -> None:
