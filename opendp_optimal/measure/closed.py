@@ -38,14 +38,15 @@ from opendp_optimal.sample.integers import (
     discrete_gaussian_integers,
     gaussian_integers,
     laplace_floors,
+    smallest_rate,
 )
 
 FINENESS = 16
 """Binary digits between the noise scale and the grid."""
 WIDEST_DISCRETE = 32.0
 """From this scale on, integers get a rounded real Gaussian: a part of 1e-4 more variance."""
-LONGEST = 24
-"""The noise scale is at most this power of two grid steps."""
+LONGEST = {"gaussian": 30, "laplace": 28}
+"""The noise scale is at most this power of two grid steps: half of what can be drawn, or less."""
 SCALES = 2.0**-500, 2.0**500
 """Noise is at least and at most so wide: grid steps, and what is released, are normal floats."""
 _CLOSE = 1e-9
@@ -181,13 +182,14 @@ def _moved(space: Space, bits: int, distance: Fraction) -> Fraction:
     return (steps * root if space.norm == "linf" else steps) + slack * root
 
 
-def _bits(space: Space, scale: float, distance: float) -> int:
+def _bits(space: Space, kind: str, scale: float, distance: float) -> int:
     """The grid: fine beside the noise and the distance, unless the noise would be too long."""
     if not SCALES[0] <= scale <= SCALES[1]:
         raise ValueError(f"d_in (noise of scale {scale:.3g}) must lead to one in 2^-500 .. 2^500")
     bits = FINENESS - math.floor(math.log2(min(scale, distance)))
-    bits = min(bits, LONGEST - math.ceil(math.log2(scale)))
-    return max(bits, 0) if space.integer else bits
+    if space.integer:  # rounded only where the noise could not be drawn
+        bits = 0 if kind == "gaussian" else max(bits, 0)
+    return min(bits, LONGEST[kind] - math.ceil(math.log2(scale)))
 
 
 def _gaussian(
@@ -201,7 +203,7 @@ def _gaussian(
     scale = sigmas * float(_moved(space, 0, distance) if space.integer else distance)
     if space.vector and not space.integer and space.norm == "linf" and space.size:
         scale *= math.sqrt(space.size)
-    bits = 0 if space.integer else _bits(space, scale, float(distance))
+    bits = _bits(space, "gaussian", scale, float(distance))
     moved = _moved(space, bits, distance)
     rate = float_down(1 / (2 * Fraction(sigmas) ** 2 * moved**2))
     while not fits(2 * Fraction(rate) * moved**2):
@@ -260,7 +262,7 @@ def laplace_for_rho(space: Space, d_in: Any, rho: float) -> ClosedNoise:
     high = min(2.0 * (rho + math.sqrt(2 * rho)), sys.float_info.max)
     epsilon = largest(lambda e: laplace_rho_up(Fraction(e)) <= rho, rho, high, close=1e-12)
     distance = _designed(space, d_in)
-    bits = _bits(space, float(distance) / epsilon, float(distance))
+    bits = _bits(space, "laplace", float(distance) / epsilon, float(distance))
     rate = float_down(Fraction(epsilon) / _moved(space, bits, distance))
     return ClosedNoise("laplace", space, d_in, bits, rate)
 
@@ -281,6 +283,8 @@ def closed_measurement(
     :param d_out: what a release costs at ``noise.d_in``
     """
     space = noise.space
+    if noise.rate < smallest_rate(pure=noise.kind == "laplace"):
+        raise ValueError(f"d_out ({d_out}) must be larger: its noise is too long to be drawn")
     first, last = _length(space, noise.d_in), _designed(space, noise.d_in)
     kind = str(output_measure.type)
 

@@ -8,7 +8,7 @@ import opendp.prelude as dp
 import pytest
 
 from opendp_optimal import make_exact_gaussian, make_optimal_noise, then_optimal_noise
-from opendp_optimal.known import DiscreteGaussian
+from opendp_optimal.known import DiscreteGaussian, gaussian_sigma
 from opendp_optimal.losses.base import loss_of
 from opendp_optimal.measure.closed import gaussian_for_delta, gaussian_for_rho, laplace_for_rho
 from opendp_optimal.measure.compose import compose
@@ -19,6 +19,7 @@ dp.enable_features("contrib")
 
 FLOAT = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
 INT = dp.atom_domain(T=int), dp.absolute_distance(T=int)
+INT64 = dp.atom_domain(T="i64"), dp.absolute_distance(T="i64")
 ZCDP = dp.zero_concentrated_divergence()
 
 
@@ -162,3 +163,25 @@ def test_what_makes_no_sense_is_named(d_out: Any, measure: dp.Measure, words: st
         make_optimal_noise(*FLOAT, 1.0, d_out, output_measure=measure)
     with pytest.raises(ValueError, match="d_out"):
         make_exact_gaussian(*FLOAT, 1.0, (1.0, 0.0))
+
+
+@pytest.mark.parametrize("d_in", [10**6, 10**12, 2**62])
+@pytest.mark.parametrize("target", [(1e-4, 1e-12), (1.0, 1e-6), 1e-8, 0.5])
+def test_noise_of_any_width_can_be_drawn(d_in: int, target: Any) -> None:
+    """What rounding adds to a distance is counted, and hardly anything."""
+    pair = isinstance(target, tuple)
+    sigmas = gaussian_sigma(*target) if pair else math.sqrt(0.5 / target)
+    for space, distance in ((INT64, d_in), (FLOAT, float(d_in))):
+        meas = make_exact_gaussian(*space, distance, target)
+        spent = np.array(meas.map(distance)) / np.array(target)
+        assert np.all((spent > 0.9999) & (spent <= 1))
+        assert sigmas <= meas.noise.law.scale / distance * (1 + 1e-9) < sigmas * 1.001
+        meas(type(distance)(0))
+        steps = meas.noise.grid.bits + math.log2(meas.noise.law.scale)
+        assert steps <= 31
+
+
+def test_noise_that_cannot_be_drawn_is_refused_when_it_is_made() -> None:
+    for space, distance in ((INT64, 1), (FLOAT, 1.0)):
+        with pytest.raises(ValueError, match="too long to be drawn"):
+            make_exact_gaussian(*space, distance, 1e-30)
