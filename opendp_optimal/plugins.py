@@ -200,8 +200,12 @@ def load() -> Plugins:
     result = discover()
     for kind in IN_USE:
         for plugin in result.found:
+            module = result.manager.get_plugin(_key(plugin))
             for added in result.of(plugin, kind):
-                _use(result.manager.get_plugin(_key(plugin)), kind, added.name, added.value)
+                try:
+                    _use(module, kind, added.name, added.value)
+                except ValueError as error:  # taken since, by a hook that went past its register
+                    result._fail(plugin.distribution, plugin.entry_point, _words(error))
     return result
 
 

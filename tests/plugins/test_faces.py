@@ -195,6 +195,22 @@ assert "new" not in NAMED
 """
 
 
+PAST = """
+def past(register):
+    from opendp.context import register as enter
+    enter(lambda input_domain, input_metric: None, "thing")
+
+made("first", mechanisms=mechanisms)
+made("past", mechanisms=past)
+(failure,) = loaded("first", "past").failures
+assert failure.entry_point == "first" and "already in the Context API" in failure.reason
+"""
+
+
+def test_a_hook_that_goes_past_its_register_breaks_nothing_else() -> None:
+    run(HOOKED + PAST)
+
+
 def test_hooks_may_be_called_again() -> None:
     run(HOOKED + AGAIN)
 
