@@ -159,8 +159,8 @@ def make_exact_gaussian(
 
     Floats get a real Gaussian, rounded to a grid, with the analytic curve (Balle, Wang 2018) as its
     map; integers the discrete Gaussian, with its own summed curve, or from a scale of 32 on a real
-    one, rounded. At delta 1e-6 that is 11 to 14 % less variance than OpenDP's accounting of Gaussian
-    noise asks for. Vectors need a fixed length, unless they hold integers.
+    one, rounded. At delta 1e-6 that is 11 to 14 % less variance than OpenDP's accounting of
+    Gaussian noise asks for. Vectors need a fixed length, unless they hold integers.
 
     :param input_domain: floats or integers, or vectors of them; floats must exclude NaN
     :param input_metric: the absolute distance, or l1, l2 or linf for vectors
