@@ -150,7 +150,7 @@ def test_integers_may_move_as_far_as_they_like(more) -> None:
     found = advise(1.0, 1e-6, 1e9, integer=True, **more)
     held = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert held < 2e8  # none of them is listed
+    assert held < 1e9  # none of them is listed, which would take forty times as much
     assert not found.failures
     assert found.candidate("gaussian").loss > 1e9
 
