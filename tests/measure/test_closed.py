@@ -8,7 +8,7 @@ import opendp.prelude as dp
 import pytest
 
 from opendp_optimal import make_exact_gaussian, make_optimal_noise, then_optimal_noise
-from opendp_optimal.known import DiscreteGaussian, gaussian_sigma
+from opendp_optimal.known import DiscreteGaussian, Gaussian, gaussian_sigma
 from opendp_optimal.losses.base import loss_of
 from opendp_optimal.measure.closed import gaussian_for_delta, gaussian_for_rho, laplace_for_rho
 from opendp_optimal.measure.compose import compose
@@ -185,3 +185,24 @@ def test_noise_that_cannot_be_drawn_is_refused_when_it_is_made() -> None:
     for space, distance in ((INT64, 1), (FLOAT, 1.0)):
         with pytest.raises(ValueError, match="too long to be drawn"):
             make_exact_gaussian(*space, distance, 1e-30)
+
+
+@pytest.mark.parametrize("target", [(1.0, 1e-3), (0.1, 1e-2), (4.0, 1e-6)])
+@pytest.mark.parametrize("d_in", [7, 33, 100])
+def test_a_coarser_grid_keeps_the_delta_wherever_the_answers_are(
+    d_in: int, target: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opendp_optimal.measure.closed.LONGEST", {"gaussian": 3, "laplace": 3})
+    noise = make_exact_gaussian(*INT64, d_in, target).noise
+    step = 2**-noise.bits
+    law = Gaussian(noise.law.scale / step).rounded()
+    largest = 0.0
+    for place in range(step):  # answers are rounded down to the grid, then noise is added
+        for other in (place + d_in, place - d_in, place + d_in - 1):
+            moved = other // step - place // step
+            reach = np.arange(-120, 121)
+            first, second = (
+                np.diff(law.cdf(np.append(at[0] - 1, at))) for at in (reach, reach - moved)
+            )
+            largest = max(largest, np.maximum(first - math.exp(target[0]) * second, 0).sum())
+    assert 0.5 * target[1] < largest <= target[1] * (1 + 1e-9)
